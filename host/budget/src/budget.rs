@@ -1,4 +1,4 @@
-//! The file of a budget, and the charges that runs make on it.
+//! The file of a budget, and the charges of runs.
 
 use crate::lines::{BudgetHeader, BudgetLine, chained, verified};
 use crate::plan::RunPlan;
@@ -10,10 +10,10 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A file of more bytes is none of ours.
+/// Maximum size of a budget file in bytes.
 const LARGEST: u64 = 1 << 28;
 
-/// A budget file cannot be used, or has no room for a run: one line that names it and says what to do.
+/// The error of an unusable budget file, or of a run that exceeds the budget: one line with the file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BudgetError {
@@ -38,7 +38,7 @@ pub struct BudgetFile {
     record: BudgetRecord,
 }
 
-/// A charge that was made: what its run may narrow.
+/// A charge that its run may reduce.
 #[derive(Debug)]
 pub struct Reservation {
     path: PathBuf,
@@ -47,17 +47,17 @@ pub struct Reservation {
 }
 
 impl BudgetFile {
-    /// Creates a budget file, readable by its owner alone.
+    /// Creates a budget file that only its owner can read.
     ///
     /// # Errors
     ///
-    /// The file is there, or cannot be written.
+    /// The file exists, or cannot be written.
     pub fn create(path: &Path, header: BudgetHeader) -> Result<(), BudgetError> {
         let text = chained("", &BudgetLine::Header(header)).0;
         Ok(create_new_private(path, text.as_bytes())?)
     }
 
-    /// Opens and locks a budget file, waiting for whoever holds it, and reads it.
+    /// Opens, locks and reads a budget file. Waits until the lock is free.
     ///
     /// # Errors
     ///
@@ -67,9 +67,8 @@ impl BudgetFile {
         Self::open_locked(path, file, &bytes)
     }
 
-    /// Appends a line that says that the last one is torn. Its run did not begin, for its line was not whole; if only the end of the
-    /// line is missing, the line counts. Returns false if no
-    /// line is torn.
+    /// Appends a line which records that the last line is torn. The run of a torn line did not begin. If only the line
+    /// end is missing, the line counts. Returns false if no line is torn.
     ///
     /// # Errors
     ///
@@ -81,7 +80,7 @@ impl BudgetFile {
             _ => return Self::open_locked(path, file, &bytes).map(|_| false),
         };
         let text = if verified(&last, &torn).is_ok() {
-            // Only its end is missing: it counts.
+            // Only the line end is missing, so the line counts.
             "\n".to_owned()
         } else {
             let repaired = BudgetLine::Torn { line, sha256: sha256(&torn) };
@@ -97,13 +96,13 @@ impl BudgetFile {
         Ok(Self { path: path.into(), file, len: bytes.len() as u64, last: parsed.last, record: parsed.record })
     }
 
-    /// The content of the file.
+    /// Returns the content of the file.
     #[must_use]
     pub fn record(&self) -> &BudgetRecord {
         &self.record
     }
 
-    /// Charges the whole of `plan`. When it returns, the charge survives a power cut, and the run may begin.
+    /// Charges the whole of `plan`. When it returns, the charge is durable, and the run may begin.
     ///
     /// # Errors
     ///
@@ -127,11 +126,12 @@ impl BudgetFile {
         Ok(Reservation { path: self.path, number, plan })
     }
 
-    /// Charges the whole plan of charge `number` again, of which only the paid steps counted since its run stopped: it goes on.
+    /// Charges the whole plan of charge `number` again, for a resumed run. Since the run stopped, only its charged
+    /// steps counted.
     ///
     /// # Errors
     ///
-    /// There is no such charge, the run would exceed the limit, or the charge cannot be written.
+    /// The charge does not exist, the run would exceed the limit, or the charge cannot be written.
     pub fn reserve_again(mut self, number: u64) -> Result<Reservation, BudgetError> {
         let Some(at) = self.record.charges.iter().position(|charge| charge.number == number) else {
             return Err(fault(
@@ -149,7 +149,7 @@ impl BudgetFile {
         Ok(Reservation { path: self.path, number, plan })
     }
 
-    /// Refuses a plan that would exceed the limit.
+    /// Returns an error for a plan that would exceed the limit.
     fn check_limit(&self, plan: &RunPlan) -> Result<(), BudgetError> {
         let total = self.record.epsilon(Some(&plan.events)).map_err(|error| self.cost(error))?;
         let BudgetHeader { epsilon, delta, dataset, .. } = &self.record.header;
@@ -183,19 +183,20 @@ impl BudgetFile {
 }
 
 impl Reservation {
-    /// The plan that was charged.
+    /// Returns the charged plan.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
         &self.plan
     }
 
-    /// Its number.
+    /// Returns the number of the charge.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Narrows the charge to `paid` steps, those of the run's ledger: the run has ended and will pay for no more.
+    /// Reduces the charge to `paid` steps, those of the run's ledger, because the run has ended and takes no more
+    /// steps.
     ///
     /// # Errors
     ///
@@ -217,7 +218,7 @@ fn unwritten(error: &io::Error) -> String {
     format!("cannot be written ({error}), so nothing may run: see to the disk")
 }
 
-/// The file with its lock, and what it holds.
+/// Returns the locked file and its content.
 fn locked(path: &Path) -> Result<(File, Vec<u8>), BudgetError> {
     let open = || -> io::Result<(File, Vec<u8>)> {
         let mut file = OpenOptions::new().read(true).append(true).open(path)?;
@@ -239,10 +240,10 @@ fn locked(path: &Path) -> Result<(File, Vec<u8>), BudgetError> {
     }
 }
 
-/// Appends `text` to a file of `len` bytes, on the disk when it returns. What was written of a text that does not fit is taken back.
+/// Appends `text` to a file of `len` bytes, and syncs it. Removes a partially written text.
 fn append(file: &mut File, len: u64, text: &str) -> io::Result<()> {
     if let Err(error) = file.write_all(text.as_bytes()) {
-        // Its run does not begin. If this fails too, the next reader finds a torn line.
+        // The run does not begin. If this fails too, the next reader finds a torn line.
         let _ = file.set_len(len).and_then(|()| file.sync_all());
         return Err(error);
     }

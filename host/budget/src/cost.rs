@@ -1,9 +1,10 @@
-//! ε of several runs on the same data, under composition.
+//! ε of several runs on the same data, by composition.
 
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, Event, Recorded};
 
-/// The releases of `run` from all of its samples: a row that one run holds out may be a training row of another. A private search keeps its event.
+/// Returns the releases of `run`, counted for all of its samples, because a held-out row of a run may be a training row
+/// of another run. A private search keeps its event.
 fn for_any_sample(run: &Recorded) -> Result<Event, AccountingError> {
     let parts = run.parts();
     if parts.search.is_some() {
@@ -16,15 +17,15 @@ fn for_any_sample(run: &Recorded) -> Result<Event, AccountingError> {
     Ok(Event::compose([draws, Event::Compose(parts.held_out.to_vec())].into_iter().chain(parts.release()?)))
 }
 
-/// ε at `delta` of all `runs` together, by privacy loss distributions of all their events, or by Rényi divergences if one of them is a private
-/// search. 0 if there is no event.
+/// Returns ε at `delta` of all `runs` together. It uses privacy loss distributions of all their events, or Rényi
+/// divergences if any of them is a private search. It is 0 without events.
 ///
-/// Draws that are cut are other draws with some probability. The probabilities of all runs add up, and the total is priced as one run
-/// that is cut with that probability.
+/// Truncated draws are other draws with some probability. The probabilities of all runs are added. The total is
+/// accounted as one run that is truncated with that probability.
 ///
 /// # Errors
 ///
-/// An event is damaged, there are too many different ones, or no finite ε holds.
+/// An event is damaged, the number of distinct events is too large, or no finite ε holds.
 pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f64, AccountingError> {
     let has_blocks = |run: &&Recorded| run.parts().correlation.is_some() && run.sampler.has_coins();
     if neighbours == Neighbours::Replace && runs.iter().any(has_blocks) {

@@ -1,5 +1,5 @@
-//! The lines of a budget file. Each is a JSON object, `{"line": …, "sha256": …}`: the digest covers the line and the digest before
-//! it, so a line that was changed or left out is found.
+//! The lines of a budget file. Each is a JSON object, `{"line": …, "sha256": …}`. The digest covers the line and the
+//! previous digest, so a changed or missing line is detected.
 
 use crate::plan::RunPlan;
 use damper_accounting::Recorded;
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetHeader {
-    /// Version of the file's form.
+    /// Version of the file format.
     pub version: u32,
-    /// The name that the user gave the data set.
+    /// The user's name for the data set.
     pub dataset: String,
-    /// The limit of ε, if there is one.
+    /// The limit on ε, if there is one.
     pub epsilon: Option<f64>,
     /// The δ of the total.
     pub delta: f64,
 }
 
-/// The version of the file's form.
+/// The current version of the file format.
 pub(super) const VERSION: u32 = 1;
 
 impl BudgetHeader {
-    /// The header of a budget for `dataset`.
+    /// Creates the header of a budget for `dataset`.
     #[must_use]
     pub fn new(dataset: String, epsilon: Option<f64>, delta: f64) -> Self {
         Self { version: VERSION, dataset, epsilon, delta }
@@ -37,48 +37,48 @@ impl BudgetHeader {
 pub enum BudgetLine {
     /// Name, limit and δ.
     Header(BudgetHeader),
-    /// A run, by its whole plan.
+    /// The charge of a run's whole plan.
     Charge {
-        /// Its number, from 1.
+        /// The number of the charge, from 1.
         number: u64,
         /// Seconds since 1970.
         unix_seconds: u64,
         /// The subcommand.
         command: String,
-        /// Its output folder.
+        /// The output folder of the run.
         out: String,
-        /// Its plan.
+        /// The plan of the run.
         plan: RunPlan,
     },
-    /// The paid steps of a run that ended before it charged its whole plan.
+    /// The charged steps of a run that ended before it charged its whole plan.
     Paid {
         /// The number of its charge.
         number: u64,
-        /// Paid steps, an upper bound on those that released something.
+        /// Number of charged steps, an upper bound on the steps that released something.
         steps: u32,
-        /// Their events.
+        /// The events of these steps.
         events: Recorded,
     },
-    /// A run goes on that had ended before it charged its whole plan: the whole plan counts again.
+    /// A run resumed after it had ended before charging its whole plan. The whole plan counts again.
     Resumed {
         /// The number of its charge.
         number: u64,
     },
-    /// The line before this one was torn by a crash.
+    /// A crash tore the previous line.
     Torn {
-        /// The torn line, from 1.
+        /// The number of the torn line, from 1.
         line: usize,
         /// The digest of its bytes.
         sha256: String,
     },
 }
 
-/// The line's text with its digest, after a line with the digest `last`; and the digest.
+/// Returns the line's text with its digest, after a line with the digest `last`, and the digest.
 pub(super) fn chained(last: &str, line: &BudgetLine) -> (String, String) {
     sealed::line("line", &format!("{last}\n"), line)
 }
 
-/// A line without its newline, if its digest is right; and the digest.
+/// Returns a line without its newline, if its digest is valid, and the digest.
 pub(super) fn verified(last: &str, text: &[u8]) -> Result<(BudgetLine, String), String> {
     #[derive(Deserialize)]
     struct Chained {

@@ -1,13 +1,14 @@
-//! The plan of a run: everything that its privacy cost follows from, written to disk before the first step is charged.
+//! The plan of a run: everything that determines its privacy cost, written to disk before the first step is charged.
 //!
-//! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
+//! The ledger has the number of charged steps. The plan has the events of each step. Together they give ε of a run that
+//! was killed or failed.
 
 use damper_accounting::{Recorded, RunKind};
 use damper_files::{Access, FileError, sealed, write};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// [`RunPlan::path`] of discrete noise.
+/// The value of [`RunPlan::path`] for discrete noise.
 pub const EXACT: &str = "exact";
 
 /// The plan's file in the private folder `checkpoint`.
@@ -23,9 +24,10 @@ pub struct RunPlan {
     pub path: String,
     /// Number of steps.
     pub steps: u32,
-    /// Steps of one event: 1, or those of an epoch or of a cycle of groups, or all with correlated noise in a fixed order.
+    /// Number of steps in one event: 1, an epoch, a cycle of groups, or all steps with correlated noise in a fixed
+    /// order.
     pub steps_per_event: u32,
-    /// Steps from one evaluation to the next, where some come before the last step.
+    /// Number of steps between evaluations, if there are evaluations before the last step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<u32>,
     /// The events of all steps, in order.
@@ -33,13 +35,13 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// The events of the first `paid` steps, and the releases before them, even if no step is paid. A part of an event counts as an event: with
-    /// correlated noise in a fixed order, the first step pays for the whole run. Releases from held-out rows come after the step that
-    /// they evaluate, so those of the paid steps count.
+    /// Returns the events of the first `paid` steps, and the releases before them, even if no step is charged. A part
+    /// of an event counts as a whole event. With correlated noise in a fixed order, the first step charges the whole
+    /// run. Releases from held-out rows follow the step that they evaluate, so those of the charged steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
         if self.events.parts().search.is_some() && paid > 0 {
-            // A search is charged as a whole before its first candidate: how many of them there were is secret.
+            // A search is charged as a whole before its first candidate, because the number of candidates is secret.
             return self.events.clone();
         }
         let paid = paid.min(self.steps);
@@ -49,7 +51,7 @@ impl RunPlan {
         first
     }
 
-    /// Returns true if ε is of the mechanism that runs, bit for bit, with noise that nobody knows.
+    /// Returns true if ε holds for the mechanism that runs, exactly, with secret noise.
     #[must_use]
     pub fn is_guaranteed(&self) -> bool {
         self.run == RunKind::Private.to_string() && self.path == EXACT
@@ -61,23 +63,23 @@ impl RunPlan {
         self.run == RunKind::NotPrivate.to_string()
     }
 
-    /// SHA-256 of the plan, in hexadecimal. The ledger holds it too.
+    /// Returns the SHA-256 of the plan, in hexadecimal. The ledger stores it too.
     #[must_use]
     pub fn digest(&self) -> String {
         sealed::digest(self)
     }
 
-    /// The file's content: the plan and its digest.
+    /// Returns the content of the file: the plan and its digest.
     #[must_use]
     pub fn to_json(&self) -> String {
         sealed::line("plan", "", self).0
     }
 
-    /// Reads the file's content. The error says what is damaged.
+    /// Parses the content of a file. The error describes the damage.
     ///
     /// # Errors
     ///
-    /// The content is no plan, or its digest or its numbers of steps do not match.
+    /// The content is not a plan, or its digest or its numbers of steps do not match.
     pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -99,7 +101,7 @@ impl RunPlan {
         Ok(plan)
     }
 
-    /// Writes the plan into `checkpoint`. When it returns, the file survives a power cut.
+    /// Writes the plan into `checkpoint`. The file is durable when this returns.
     ///
     /// # Errors
     ///
@@ -109,12 +111,13 @@ impl RunPlan {
     }
 }
 
-/// The evaluations of a run of `steps` steps: one at the end, and one every `between` steps before it.
+/// Returns the number of evaluations in a run of `steps` steps: one at the end, and one every `between` steps before
+/// it.
 pub fn evaluations(steps: u32, between: Option<u32>) -> u32 {
     1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
 }
 
-/// Number of evaluations after the first `charged` steps or before.
+/// Returns the number of evaluations up to step `charged`.
 pub fn evaluations_until(charged: u32, steps: u32, between: Option<u32>) -> u32 {
     if charged >= steps { evaluations(steps, between) } else { between.map_or(0, |between| charged / between.max(1)) }
 }

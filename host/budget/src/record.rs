@@ -8,22 +8,22 @@ use damper_accounting::{AccountingError, Recorded};
 use damper_files::sha256;
 use std::fmt;
 
-/// One run of the record.
+/// A run in the record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Charge {
-    /// Its number, from 1.
+    /// The number of the charge, from 1.
     pub number: u64,
-    /// Seconds since 1970 when it was charged.
+    /// Time of the charge, in seconds since 1970.
     pub unix_seconds: u64,
-    /// The subcommand that charged it.
+    /// The subcommand of the run.
     pub command: String,
-    /// Its output folder.
+    /// The output folder of the run.
     pub out: String,
-    /// Its plan.
+    /// The plan of the run.
     pub plan: RunPlan,
-    /// Steps that count: all, or those that its ledger counts as paid.
+    /// Number of steps that count: all, or the charged steps of its ledger.
     pub steps: u32,
-    /// Their events.
+    /// The events of these steps.
     pub events: Recorded,
 }
 
@@ -34,32 +34,33 @@ pub struct BudgetRecord {
     pub header: BudgetHeader,
     /// All runs, in order.
     pub charges: Vec<Charge>,
-    /// Lines that a crash tore, and that were repaired: they charge nothing, for a run begins after its line is whole.
+    /// Lines that a crash tore and that were repaired. They charge nothing, because a run begins after its line is
+    /// complete.
     pub torn: Vec<usize>,
 }
 
 impl BudgetRecord {
-    /// ε of all charges and `more` at the budget's δ, by the tight accountant.
+    /// Returns ε of all charges and `more` at the budget's δ, by the tight accountant.
     ///
     /// # Errors
     ///
-    /// No finite ε holds, or there are too many different events.
+    /// No finite ε holds, or the number of distinct events is too large.
     pub fn epsilon(&self, more: Option<&Recorded>) -> Result<f64, AccountingError> {
         self.epsilon_for(Neighbours::AddOrRemove, more)
     }
 
-    /// The same for other neighbours.
+    /// Returns the same for another neighbouring relation.
     ///
     /// # Errors
     ///
-    /// As [`BudgetRecord::epsilon`].
+    /// As for [`BudgetRecord::epsilon`].
     pub fn epsilon_for(&self, neighbours: Neighbours, more: Option<&Recorded>) -> Result<f64, AccountingError> {
         let events: Vec<&Recorded> = self.charges.iter().map(|charge| &charge.events).chain(more).collect();
         cost(&events, self.header.delta, neighbours)
     }
 }
 
-/// A file that was read whole.
+/// A file that was read completely.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) record: BudgetRecord,
@@ -67,12 +68,12 @@ pub(super) struct Parsed {
     pub(super) last: String,
 }
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(PartialEq, Debug)]
 pub(super) enum Damage {
     /// The last line is incomplete. `last` is the digest of the line before it.
     Torn { line: usize, last: String, bytes: Vec<u8> },
-    /// A whole line is wrong.
+    /// A complete line is wrong.
     Line { line: usize, problem: String },
 }
 
@@ -101,7 +102,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Damage> {
     let mut last = String::new();
     let mut record: Option<BudgetRecord> = None;
     let mut whole: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    // Whole lines end with a newline: what follows the last one is empty.
+    // Complete lines end with a newline, so the rest after the last newline is empty.
     let tail = whole.pop().unwrap_or_default();
     let mut skip = false;
     for (at, text) in whole.iter().enumerate() {
@@ -111,7 +112,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Damage> {
         let damaged = |problem: String| Damage::Line { line: at + 1, problem };
         let (line, digest) = match verified(&last, text) {
             Ok(found) => found,
-            // A torn line is known by the one after it.
+            // The next line identifies a torn line.
             Err(problem) => match whole.get(at + 1).map(|next| verified(&last, next)) {
                 Some(Ok((BudgetLine::Torn { line, sha256: of }, digest))) if line == at + 1 && of == sha256(text) => {
                     skip = true;
@@ -151,7 +152,7 @@ fn add(record: &mut Option<BudgetRecord>, line: BudgetLine) -> Result<(), String
         (Some(record), BudgetLine::Paid { number, steps, events }) => {
             let charge = record.charges.iter_mut().find(|charge| charge.number == number);
             match charge {
-                // Only down from the whole plan.
+                // A charge can only fall from the whole plan.
                 Some(charge) if charge.steps == charge.plan.steps && events == charge.plan.paid(steps) => {
                     (charge.steps, charge.events) = (steps, events);
                 }

@@ -3,20 +3,20 @@
 use super::Apart;
 use std::fmt::{Display, Formatter, Result};
 
-/// A process cannot join a group.
+/// The error of a process that cannot join its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JoinError {
-    /// It was started as one of so many, and this program knows no MPI.
+    /// The process is one of this many, but this program does not support MPI.
     NoMpi(usize),
-    /// It was started as one of several that nothing joins.
+    /// The process is one of several that nothing connects.
     Apart(Apart),
     /// MPI does not start.
     Failed,
-    /// MPI has started, and joins fewer processes than the launcher has started.
+    /// MPI started, but joined fewer processes than the launcher started.
     Fewer {
-        /// Processes of the launcher, at least.
+        /// Minimum number of processes that the launcher started.
         started: usize,
-        /// Processes that MPI joins.
+        /// Number of processes that MPI joined.
         joined: usize,
     },
 }

@@ -1,11 +1,11 @@
-//! Launchers without MPI, by the variables that their documentation names.
+//! Launchers without MPI, identified by their documented variables.
 //!
-//! Three forms: the number of processes; this process's number among them, where the number of all is not told; and a description of all
-//! machines in JSON. Jobs of an array are processes of a launcher too.
+//! There are three forms. A variable may have the number of processes, or the index of this process if the number is
+//! not available. It may also be a JSON description of all machines. Jobs of an array are processes of a launcher too.
 
 use serde_json::Value;
 
-/// Launcher, variable and number of processes, as the environment has them.
+/// A launcher, its variable and the number of processes, from the environment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
     pub launcher: &'static str,
@@ -13,9 +13,9 @@ pub(crate) struct Told {
     pub size: Option<usize>,
 }
 
-/// Numbers of processes.
+/// Variables with the number of processes.
 const SIZES: [(&str, &str); 19] = [
-    // Also Accelerate, DeepSpeed, Lightning, Ray Train, XGBoostJob and Azure's jobs of PyTorch.
+    // Also Accelerate, DeepSpeed, Lightning, Ray Train, XGBoostJob and PyTorch jobs of Azure.
     ("WORLD_SIZE", "torchrun or Kubeflow"),
     ("HOROVOD_SIZE", "Horovod"),
     ("JAX_NUM_PROCESSES", "a launcher of JAX"),
@@ -34,11 +34,11 @@ const SIZES: [(&str, &str); 19] = [
     ("MF_PARALLEL_NUM_NODES", "Metaflow"),
     ("MA_NUM_HOSTS", "ModelArts"),
     ("LWS_GROUP_SIZE", "a LeaderWorkerSet of Kubernetes"),
-    // torchrun's own, which Kubeflow sets for it: a number of machines, or least:most.
+    // A variable of torchrun, which Kubeflow sets: a number of machines, or min:max.
     ("PET_NNODES", "Kubeflow"),
 ];
 
-/// Numbers of this process among all, from this one on which there are several.
+/// Variables with the index of this process, and the lowest index that implies several processes.
 const NUMBERS: [(&str, u64, &str); 8] = [
     ("PET_NODE_RANK", 1, "Kubeflow"),
     ("NODE_RANK", 1, "a launcher of PyTorch"),
@@ -50,7 +50,8 @@ const NUMBERS: [(&str, u64, &str); 8] = [
     ("PBS_NODENUM", 1, "pbsdsh of PBS"),
 ];
 
-/// Numbers in an array of jobs, whatever they are: the number of jobs is not told, and a job of no array has none.
+/// Variables with the index in an array of jobs, for any index. The number of jobs is not available. A job without an
+/// array does not have the variable.
 const ARRAYS: [(&str, &str); 6] = [
     ("JOB_COMPLETION_INDEX", "an Indexed Job of Kubernetes"),
     ("SLURM_ARRAY_TASK_ID", "an array of SLURM"),
@@ -60,7 +61,7 @@ const ARRAYS: [(&str, &str); 6] = [
     ("SGE_TASK_ID", "an array of Grid Engine"),
 ];
 
-/// The launcher without MPI that has started several processes, if one has.
+/// Returns the launcher without MPI that started several processes, if any.
 pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
     let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
     let most = |name: &str| variable(name)?.trim().rsplit(':').next()?.parse::<usize>().ok();
@@ -93,7 +94,7 @@ pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
             return found(launcher, name, None);
         }
     }
-    // OpenPBS counts the tasks of a job, the batch script first; Torque all that its daemon has started.
+    // OpenPBS counts the tasks of a job, starting with the batch script. Torque counts all tasks of its daemon.
     let is_torque = variable("PBS_VERSION").is_some_and(|version| version.starts_with("TORQUE"));
     if !is_torque && number("PBS_TASKNUM").is_some_and(|task| task > 1) {
         return found("pbsdsh of PBS", "PBS_TASKNUM", None);
@@ -101,7 +102,7 @@ pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
     if variable("AZ_BATCH_IS_CURRENT_NODE_MASTER").is_some_and(|is| is.trim().eq_ignore_ascii_case("false")) {
         return found("a task of Azure Batch on several machines", "AZ_BATCH_IS_CURRENT_NODE_MASTER", None);
     }
-    // LSF gives 0 to a job of no array.
+    // LSF sets 0 for a job without an array.
     if number("LSB_JOBINDEX").is_some_and(|index| index > 0) {
         return found("an array of LSF", "LSB_JOBINDEX", None);
     }
@@ -109,7 +110,7 @@ pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
     let (is_lone, is_lone_on_aws) = (one("SLURM_ARRAY_TASK_COUNT"), one("AWS_BATCH_JOB_ARRAY_SIZE"));
     for (name, launcher) in ARRAYS {
         let is_one = name.starts_with("SLURM") && is_lone || name.starts_with("AWS") && is_lone_on_aws;
-        // Grid Engine writes a word for a job of no array.
+        // Grid Engine sets a word for a job without an array.
         if number(name).is_some() && !is_one {
             return found(launcher, name, None);
         }
@@ -117,7 +118,7 @@ pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
     None
 }
 
-/// The machines of a cluster as TensorFlow describes it: lists of addresses by their task. An evaluator is none of them.
+/// Counts the machines of a cluster in TensorFlow's format: lists of addresses by task. An evaluator does not count.
 fn of_cluster(text: &str) -> Option<usize> {
     let json: Value = serde_json::from_str(text).ok()?;
     let lists = json.get("cluster")?.as_object()?;
@@ -127,7 +128,7 @@ fn of_cluster(text: &str) -> Option<usize> {
     Some(machines + usize::from(is_beside))
 }
 
-/// The hosts of a training job of SageMaker: a list, or an object that has one.
+/// Counts the hosts of a SageMaker training job: a list, or an object that has a list.
 fn hosts(text: &str) -> Option<usize> {
     let json: Value = serde_json::from_str(text).ok()?;
     json.get("hosts").unwrap_or(&json).as_array().map(Vec::len)
@@ -141,7 +142,7 @@ mod tests {
         told(&|name: &str| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    // What each process of a launcher of several finds: any one process tells, or all but the first.
+    // The variables of each process under a launcher of several. Every process is recognised, or all except the first.
     #[test]
     fn each_launcher_is_known() {
         let cluster = r#"{"cluster":{"chief":["a:1"],"worker":["b:1","c:1"]},"task":{"type":"worker","index":1}}"#;
@@ -202,7 +203,7 @@ mod tests {
             &[("TF_CONFIG", "{}")],
             &[("TF_CONFIG", "no JSON")],
             &[("SM_HOSTS", r#"["algo-1"]"#), ("SM_RESOURCE_CONFIG", r#"{"hosts":["algo-1"]}"#)],
-            // What torchrun would start, which is not called here.
+            // Settings of torchrun, which is not called here.
             &[("PET_NNODES", "1"), ("PET_NODE_RANK", "0"), ("PET_NPROC_PER_NODE", "2")],
             // Batch scripts on several machines.
             &[("PBS_TASKNUM", "1"), ("PBS_NODENUM", "0"), ("PBS_ENVIRONMENT", "PBS_BATCH")],
@@ -212,7 +213,7 @@ mod tests {
             &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "1")],
             &[("AWS_BATCH_JOB_ARRAY_INDEX", "0"), ("AWS_BATCH_JOB_ARRAY_SIZE", "1")],
             &[("AZ_BATCH_IS_CURRENT_NODE_MASTER", "true"), ("AZ_BATCH_NODE_LIST", "10.0.0.4;10.0.0.5")],
-            // A variable of many programs, without the rest.
+            // A common variable of many programs, without the others.
             &[("NUM_PROCESSES", "4")],
         ] {
             assert_eq!(of(variables), None, "{variables:?}");

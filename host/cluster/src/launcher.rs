@@ -1,51 +1,54 @@
-//! The launcher of this process, by the variables that it sets.
+//! The launcher of this process, identified by the variables that it sets.
 //!
-//! A launcher of MPI starts processes that find each other. Others start as many of the same command, and leave it to them to find each other:
-//! without that, each would train a model of its own. Variables that hold for a whole job, such as SLURM's `SLURM_NTASKS` in a batch script, say
-//! nothing of this process. The table of variables is in [`crate::known`].
+//! An MPI launcher starts processes that can connect to each other. Other launchers start several copies of the same
+//! command, and leave the connection to them. Without a connection, each would train its own model. Variables of a
+//! whole job, such as SLURM's `SLURM_NTASKS` in a batch script, do not describe this process. The table of variables is
+//! in [`crate::known`].
 
 use crate::known::{Told, told};
 
-/// What this process was started as.
+/// The way in which this process was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Launch {
     /// The only process.
     Alone,
-    /// One of at least so many that MPI joins.
+    /// One of at least this many processes that MPI joins.
     Mpi(usize),
-    /// One of several that nothing joins.
+    /// One of several processes that nothing connects.
     Apart(Apart),
 }
 
-/// One of several processes that nothing joins.
+/// One of several processes that nothing connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Apart {
     /// The launcher.
     pub launcher: &'static str,
-    /// The variable that tells.
+    /// The variable that shows it.
     pub variable: &'static str,
-    /// How many they are, if that is known.
+    /// Number of processes, if known.
     pub size: Option<usize>,
 }
 
-/// Sizes of a group that Open MPI tells, or a launcher that speaks PMI, such as those of MPICH, MVAPICH, Flux, PALS and SLURM.
+/// Variables with the group size, from Open MPI or from launchers with PMI, such as those of MPICH, MVAPICH, Flux, PALS
+/// and SLURM.
 const MPI: [&str; 6] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"];
 
-/// Numbers of a rank that they tell, where none tells the size.
+/// Variables with the rank, used if no variable has the size.
 const MPI_RANKS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "ALPS_APP_PE"];
 
-/// A step's number from here on is no step of `srun`: it is the batch script, an interactive shell or a container.
+/// Step numbers from this value on are not steps of `srun`. They mark the batch script, an interactive shell or a
+/// container.
 const NO_STEP: u64 = 0xffff_fff0;
 
-/// What the environment tells.
+/// Returns the launch described by the environment.
 pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
     let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
     let size = |name: &str| usize::try_from(number(name)?).ok();
     let is_step = number("SLURM_STEP_ID").or_else(|| number("SLURM_STEPID")).is_some_and(|step| step < NO_STEP);
     let of_step = || size("SLURM_STEP_NUM_TASKS").or_else(|| size("SLURM_NTASKS").filter(|_| is_step));
     let of_mpi = MPI.into_iter().find_map(size);
-    // Without its plugin for PMIx or PMI, srun starts processes that do not know each other.
+    // Without its plugin for PMIx or PMI, srun starts processes that cannot find each other.
     let of_mpi = of_mpi.or_else(|| variable("PMIX_RANK").and_then(|_| of_step()));
     let of_mpi = of_mpi.or_else(|| MPI_RANKS.into_iter().find_map(size).and_then(|rank| rank.checked_add(1)));
     if let Some(size) = of_mpi.filter(|size| *size > 1) {
@@ -55,7 +58,7 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
         return Launch::Apart(Apart { launcher, variable, size });
     }
     let apart = |launcher, variable, size| Launch::Apart(Apart { launcher, variable, size });
-    // Also where each task starts an MPI of one process.
+    // This includes tasks that each start an MPI of one process.
     if let Some(size) = of_step().filter(|size| *size > 1) {
         let told = if variable("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
         return apart("srun", told, Some(size));
@@ -82,13 +85,13 @@ mod tests {
             &[("PMI_SIZE", "4"), ("PMI_RANK", "0")],
             &[("MV2_COMM_WORLD_SIZE", " 4 ")],
             &[("PMIX_RANK", "2"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")],
-            // mpirun below srun or torchrun's variables: MPI joins them.
+            // mpirun inside srun or with torchrun's variables. MPI joins these processes.
             &[("OMPI_COMM_WORLD_SIZE", "4"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1")],
             &[("OMPI_COMM_WORLD_SIZE", "4"), ("WORLD_SIZE", "4"), ("RANK", "1")],
-            // SageMaker's MPI, and Flux, which speaks PMI.
+            // SageMaker's MPI, and Flux, which supports PMI.
             &[("OMPI_COMM_WORLD_SIZE", "4"), ("SM_HOSTS", r#"["algo-1","algo-2"]"#)],
             &[("FLUX_JOB_SIZE", "4"), ("PMI_SIZE", "4"), ("PMI_RANK", "3")],
-            // Where the size is not told, a rank tells the least.
+            // Without a size, a rank gives its lower bound.
             &[("PMIX_RANK", "3"), ("PMIX_NAMESPACE", "prterun-1")],
             &[("ALPS_APP_PE", "3")],
             &[("PALS_RANKID", "3"), ("PALS_LOCAL_RANKID", "3")],
@@ -117,7 +120,7 @@ mod tests {
         }
     }
 
-    // One process in a job of several, and groups of one.
+    // A single process in a job of several, and groups of one process.
     #[test]
     fn lone_process_is_alone() {
         for variables in [

@@ -1,7 +1,7 @@
 //! The ranks of a training run: processes that MPI started, or threads of one process.
 //!
-//! The trainer knows [`Group`] alone. [`join`] gives this process its end of a group: with the feature `mpi` that of the processes that
-//! `mpirun` or `srun` has started, else one of its own.
+//! The trainer depends only on [`Group`]. [`join`] returns this process's end of a group. With the feature `mpi`, it is
+//! the group of the processes that `mpirun` or `srun` started. Otherwise it is a group of one process.
 
 mod error;
 mod known;
@@ -23,12 +23,12 @@ use launcher::{Launch, launch};
 pub enum Joined {
     /// The process is alone.
     Alone(Alone),
-    /// MPI has started several.
+    /// MPI started several processes.
     #[cfg(feature = "mpi")]
     Mpi(mpi::Mpi),
 }
 
-/// Joins the group of this process. At most once a process.
+/// Joins the group of this process. Call it at most once per process.
 ///
 /// # Errors
 ///
@@ -44,17 +44,17 @@ pub fn join() -> Result<Joined, JoinError> {
     }
 }
 
-/// The file that has what SageMaker's variable has, in containers without its toolkit.
+/// SageMaker's variable, and the file with the same content, for containers without its toolkit.
 const SAGEMAKER: (&str, &str) = ("SM_RESOURCE_CONFIG", "/opt/ml/input/config/resourceconfig.json");
 
-/// A variable of the environment.
+/// Returns a variable of the environment.
 fn variable(name: &str) -> Option<String> {
     let of_file = || (name == SAGEMAKER.0).then(|| std::fs::read_to_string(SAGEMAKER.1).ok()).flatten();
     std::env::var(name).ok().or_else(of_file)
 }
 
 impl Joined {
-    /// The group.
+    /// Returns the group.
     pub fn group(&self) -> &dyn Group {
         match self {
             Self::Alone(alone) => alone,
@@ -63,8 +63,8 @@ impl Joined {
         }
     }
 
-    /// Leaves the group after an error, with the process's exit code. Ends all processes of the group if one of them does not leave in a few
-    /// seconds: it waits for this one.
+    /// Leaves the group after an error, with the process's exit code. Another process may wait for this process and not
+    /// leave. After a few seconds, this ends all processes of the group.
     pub fn fail(self, code: u8) {
         match self {
             Self::Alone(_) => {

@@ -1,6 +1,6 @@
-//! Processes that a launcher of MPI has started.
+//! Processes that an MPI launcher started.
 //!
-//! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
+//! By default, MPI's own errors, such as a lost connection, end all processes. So calls here do not fail.
 
 use crate::error::JoinError;
 use damper_train::{Cut, Group, Pieces, RankError, RankWord, Words, block_of};
@@ -16,15 +16,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zeroize::Zeroize;
 
-/// How long a process that has failed waits for the others to fail too, before it ends them.
+/// Time that a failed process waits for the others to fail too, before it ends them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest that the start of MPI may take, and the more for each rank.
+/// Maximum time for the start of MPI, and the additional time per rank.
 const START: Duration = Duration::from_secs(20);
 const START_OF_RANK: Duration = Duration::from_millis(100);
 
-/// Ends this process if it is not dropped in time. If a rank is killed while MPI starts, the others wait for it in that call, and a launcher
-/// may wait for them.
+/// Ends this process unless it is dropped in time. If a rank is killed while MPI starts, the others wait for it in that
+/// call, and a launcher may wait for them.
 struct Deadline(Option<mpsc::Sender<()>>, Option<JoinHandle<()>>);
 
 impl Deadline {
@@ -36,7 +36,7 @@ impl Deadline {
                     "damper: MPI has not started in {} s: a rank or a machine is missing; start the run again",
                     limit.as_secs()
                 );
-                // No exit: MPI's own handlers would wait as well.
+                // An abort instead of an exit, because MPI's exit handlers would wait as well.
                 std::process::abort();
             }
         });
@@ -51,11 +51,11 @@ impl Drop for Deadline {
     }
 }
 
-/// This process among all.
+/// This process in its group.
 pub struct Mpi {
-    // Before the universe, whose end is that of MPI.
+    // Declared before the universe, because dropping the universe ends MPI.
     world: SimpleCommunicator,
-    /// For processes that leave: no call of a run is mistaken for it.
+    /// For processes that leave. A separate communicator cannot be confused with a call of the run.
     leaving: SimpleCommunicator,
     _universe: Universe,
 }
@@ -67,14 +67,15 @@ impl std::fmt::Debug for Mpi {
 }
 
 impl Mpi {
-    /// Starts MPI, which must join the `size` processes, or more.
+    /// Starts MPI, which must join at least `size` processes.
     ///
     /// # Errors
     ///
-    /// It does not start, was started before, or joins fewer: a launcher of another MPI library starts as many groups of one.
+    /// MPI does not start, was started before, or joins fewer processes. A launcher of another MPI library starts
+    /// groups of one process each.
     pub(super) fn start(size: usize) -> Result<Self, JoinError> {
         let _in_time = Deadline::begin(START + START_OF_RANK * u32::try_from(size).unwrap_or(u32::MAX));
-        // Workers are threads, and one thread calls MPI.
+        // Workers are threads, but only one thread calls MPI.
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).ok_or(JoinError::Failed)?;
         let world = universe.world();
         let joined = world.size() as usize;
@@ -102,7 +103,7 @@ impl Mpi {
         own.zeroize();
     }
 
-    /// One piece is on its way while the next is filled and the one before taken.
+    /// Overlaps three pieces: one is in transfer, the next is filled, and the previous is received.
     fn total_pieces<W: RankWord + Equivalence>(&self, cut: Cut, pieces: &mut dyn Pieces) {
         let buffers = |len: usize| [vec![W::default(); len], vec![W::default(); len]];
         let ([mut sent, mut next], [mut total, mut before]) = (buffers(cut.width * self.size()), buffers(cut.width));
@@ -127,7 +128,7 @@ impl Mpi {
         [sent, next, total, before].iter_mut().for_each(|buffer| buffer.zeroize());
     }
 
-    /// Lengths and starts of the ranks' blocks of `block` values in a vector of `len`.
+    /// Returns lengths and starts of the ranks' blocks of `block` values in a vector of `len`.
     fn blocks(&self, block: usize, len: usize) -> (Vec<i32>, Vec<i32>) {
         let blocks = (0..self.size()).map(|rank| block_of(rank, block, len));
         blocks.map(|block| (count(block.len()), count(block.start))).unzip()
@@ -142,7 +143,7 @@ impl Mpi {
                 Err(request) => left = request,
             }
             if start.elapsed() > PATIENCE {
-                // The others wait for this process in a call that it does not make.
+                // The other processes wait for this process in a call that it does not make.
                 self.world.abort(code.into());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -151,7 +152,7 @@ impl Mpi {
 }
 
 impl Drop for Mpi {
-    /// The end of MPI waits for all processes. One that panics does not: the others may wait for it.
+    /// The end of MPI waits for all processes. A panicking process aborts instead, because the others may wait for it.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.world.abort(101);
@@ -173,7 +174,7 @@ impl Group for Mpi {
         self.world.all_gather_into(&count(own.len()), &mut lens[..]);
         let starts: Vec<i32> = lens.iter().scan(0i32, |at, len| Some(std::mem::replace(at, *at + len))).collect();
         let mut all = vec![0u8; lens.iter().map(|len| *len as usize).sum()];
-        // MPI takes no empty buffer.
+        // MPI does not accept empty buffers.
         if !all.is_empty() {
             let mut parts = PartitionMut::new(&mut all[..], &lens[..], &starts[..]);
             self.world.all_gather_varcount_into(own, &mut parts);
@@ -235,7 +236,7 @@ impl Group for Mpi {
     }
 }
 
-/// Elements of a call: MPI counts them in 32 bits.
+/// Maximum number of elements per call, because MPI counts them in 32 bits.
 const PIECE: usize = 1 << 28;
 
 fn count(len: usize) -> i32 {

@@ -1,26 +1,26 @@
-//! Ranks that are threads of one process: for tests.
+//! Ranks as threads of one process, for tests.
 
 use damper_train::{Group, RankError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug, Default)]
 struct Shared {
     meeting: Mutex<Meeting>,
     changed: Condvar,
 }
 
-/// One call of all ranks after another.
+/// The collective calls of all ranks, one at a time.
 #[derive(Debug, Default)]
 struct Meeting {
-    /// What each rank has brought to the call that is on.
+    /// The input of each rank to the current call.
     brought: Vec<Option<Vec<u8>>>,
-    /// What all have brought to the last call, and ranks that have not taken it.
+    /// The inputs of all ranks to the last call, and the number of ranks that have not read them.
     last: (Vec<Vec<u8>>, usize),
     has_left: bool,
 }
 
-/// A rank that is a thread. Dropping it leaves the group: calls of the others fail.
+/// A rank that is a thread. Dropping it leaves the group, and calls of the others fail.
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// A group of `size` ranks.
+    /// Creates a group of `size` ranks.
     #[must_use]
     pub fn group(size: usize) -> Vec<Self> {
         let shared = Arc::<Shared>::default();
@@ -51,7 +51,7 @@ impl Group for Threads {
         let Shared { meeting, changed } = &*self.shared;
         let mut at = meeting.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = |at| changed.wait(at).unwrap_or_else(PoisonError::into_inner);
-        // The call before is over when all have taken it.
+        // The previous call ends after all ranks have read its result.
         while at.last.1 > 0 && !at.has_left {
             at = wait(at);
         }
@@ -94,7 +94,7 @@ mod tests {
         })
     }
 
-    // Totals wrap, and each rank has them, whatever the number of ranks.
+    // Totals wrap, and every rank gets them, for any number of ranks.
     #[test]
     fn totals_and_blocks_are_the_same_everywhere() {
         for size in 1..=4 {
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    // An error of one rank is one of all, by name; a rank that leaves is no hang.
+    // An error of one rank is an error of all, with its rank number. A rank that leaves does not cause a hang.
     #[test]
     fn an_error_of_one_rank_is_one_of_all() {
         let all = on_ranks(3, |group| {

@@ -1,4 +1,4 @@
-//! From the samples of a split to the batches of a step.
+//! Builds the batches of a step from the samples of a split.
 
 mod augment;
 mod batch;

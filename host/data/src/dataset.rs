@@ -1,4 +1,4 @@
-//! A data set: rows in memory, or beyond a limit in a file.
+//! A data set, with rows in memory, or in a file above a limit.
 
 mod change_sample;
 mod digest;
@@ -17,40 +17,41 @@ pub(crate) use stored::StoredKind;
 use crate::{DataError, DataNames};
 use std::ops::Range;
 
-/// The label of a class or token that does not count.
+/// The label of a class or token that is ignored.
 pub(crate) const IGNORED: i64 = -100;
 
-/// Samples to train on, and samples to test on.
+/// Training samples and test samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dataset {
     /// The training split.
     pub train: Split,
-    /// The held-out split, where there is one.
+    /// The held-out split, if there is one.
     pub test: Option<Split>,
-    /// The meaning of one sample, in words that fit its kind.
+    /// The meaning of one sample, for its format.
     pub sample: &'static str,
     /// The names of columns and classes, which are public.
     pub names: DataNames,
-    /// Public notes on the files, a line each: whether a first line names the columns, and columns that are matched by place, or left out.
+    /// Public notes on the files, one line each. They state if the first line names the columns, and list columns that
+    /// are matched by position or left out.
     pub notes: Vec<String>,
 }
 
 /// The training split, and the test split if there is one.
 pub(crate) type Splits = (Split, Option<Split>);
 
-/// N samples.
+/// A split of N samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Split {
     pub(crate) rows: usize,
     pub(crate) features: Vec<Features>,
     pub(crate) labels: Labels,
-    /// One flag a row, or none at all where no row is null.
+    /// One flag per row, or empty if no row is null.
     pub(crate) null: Vec<bool>,
-    /// The rows that are held, if not all are. The others cannot be read.
+    /// The range of rows in memory, if not all are. Other rows cannot be read.
     pub(crate) held: Option<Range<usize>>,
-    /// For each input, whether its values were bytes.
+    /// For each input, true if its values were bytes.
     pub(crate) are_bytes: Vec<bool>,
-    /// The public mean and standard deviation by which labels are scaled.
+    /// The public mean and standard deviation of the label scaling.
     pub(crate) label_scale: Option<(f64, f64)>,
 }
 
@@ -63,21 +64,21 @@ pub struct Features {
     pub values: Numbers,
 }
 
-/// Numbers as a model input takes them.
+/// Values in the type of a model input.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Numbers {
-    /// Of a float input.
+    /// Values of a float input.
     F32(Vec<f32>),
-    /// Of an integer input: tokens, masks, categories.
+    /// Values of an integer input: tokens, masks, categories.
     I64(Vec<i64>),
-    /// Of either, in a file: rows that do not fit into memory.
+    /// Values of either type in a file, for rows that do not fit in memory.
     Stored(Stored),
 }
 
 /// The labels of all samples.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Labels {
-    /// Class numbers, row-major `[N, *shape]`; `shape` is `[]` or `[S]`.
+    /// Class numbers, row-major `[N, *shape]`, with `shape` being `[]` or `[S]`.
     Classes {
         /// Extents of one sample's labels.
         shape: Vec<usize>,
@@ -91,14 +92,14 @@ pub enum Labels {
         /// The numbers.
         values: Vec<f32>,
     },
-    /// Labels of several numbers each, classes or others, that do not fit into memory.
+    /// Labels with several values each, classes or others, that do not fit in memory.
     Stored {
         /// Extents of one sample's labels.
         shape: Vec<usize>,
-        /// Class numbers are integers.
+        /// The values. Integers are class numbers.
         values: Stored,
     },
-    /// There are none.
+    /// No labels.
     None,
 }
 
@@ -114,7 +115,7 @@ impl Labels {
 }
 
 impl Numbers {
-    /// Returns true if they are of an integer input.
+    /// Returns true if the values belong to an integer input.
     pub fn are_integers(&self) -> bool {
         match self {
             Numbers::F32(_) => false,
@@ -125,7 +126,7 @@ impl Numbers {
 }
 
 impl Features {
-    /// The values of a float input in memory; none of another.
+    /// Returns the values of a float input in memory. Empty for other inputs.
     pub fn floats(&self) -> &[f32] {
         match &self.values {
             Numbers::F32(values) => values,
@@ -133,7 +134,7 @@ impl Features {
         }
     }
 
-    /// The values of an integer input in memory; none of another.
+    /// Returns the values of an integer input in memory. Empty for other inputs.
     pub fn integers(&self) -> &[i64] {
         match &self.values {
             Numbers::I64(values) => values,
@@ -143,33 +144,33 @@ impl Features {
 }
 
 impl Split {
-    /// The public number of samples N, null samples included.
+    /// Returns the public number of samples N, including null samples.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Returns true if the split has no samples. A loaded split has some.
+    /// Returns true if the split has no samples. A loaded split is not empty.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// One entry a model input, in the model's order.
+    /// Returns the features, one entry per model input, in the model's order.
     pub fn features(&self) -> &[Features] {
         &self.features
     }
 
-    /// The labels.
+    /// Returns the labels.
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// The public mean and standard deviation by which the labels are scaled, if they are.
+    /// Returns the public mean and standard deviation of the label scaling, if any.
     pub fn label_scale(&self) -> Option<(f64, f64)> {
         self.label_scale
     }
 
-    /// The values of sample `index` for input `input`, as the data has them: not rounded to 32 bits, if they are kept so. `to` has room for
-    /// one sample. Returns false if they are not.
+    /// Writes the values of sample `index` for input `input` to `to`, not rounded to 32 bits. `to` must hold one
+    /// sample. Returns false if the split does not store unrounded values.
     ///
     /// # Errors
     ///
@@ -185,31 +186,32 @@ impl Split {
         }
     }
 
-    /// Returns true if sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
+    /// Returns true if sample `index` is a null sample, a dropped row that contributes nothing. The result is as
+    /// private as the data.
     pub fn is_null(&self, index: usize) -> bool {
         self.null.get(self.place(index)).copied().unwrap_or(false)
     }
 
-    /// The rows that the split holds.
+    /// Returns the rows that the split has in memory or in its file.
     pub fn rows_held(&self) -> Range<usize> {
         self.held.clone().unwrap_or(0..self.rows)
     }
 
-    /// The rows that the split holds, if not all.
+    /// Returns these rows, if they are not all rows.
     pub fn held(&self) -> Option<Range<usize>> {
         self.held.clone()
     }
 
-    /// The place of row `index` among the rows that are held.
+    /// Returns the position of row `index` among the available rows.
     ///
     /// # Panics
     ///
-    /// It lies before them.
+    /// The row precedes them.
     pub(crate) fn place(&self, index: usize) -> usize {
         self.held.as_ref().map_or(index, |held| index.checked_sub(held.start).expect("a row that is not held"))
     }
 
-    /// The class of all rows, if they have one class alone. Private, as the data is.
+    /// Returns the class of all rows, if they all have the same class. The result is as private as the data.
     pub fn only_class(&self) -> Option<i64> {
         let Labels::Classes { values, .. } = &self.labels else { return None };
         let width = (values.len() / self.rows.max(1)).max(1);
@@ -223,7 +225,7 @@ impl Split {
         matches!(&self.labels, Labels::Classes { values, .. } if values.len() == self.rows)
     }
 
-    /// Training and test samples must fit the same model.
+    /// Checks that training and test samples fit the same model.
     pub(crate) fn check_same_shapes(&self, test: &Split, spec: &str) -> Result<(), DataError> {
         let shapes = |split: &Split| -> Vec<Vec<usize>> {
             let label = match &split.labels {

@@ -1,40 +1,40 @@
-//! The error of a data set.
+//! Errors of a data set.
 
 use damper_onnx::SettingError;
 
-/// A data set that cannot be used: one line that names the cause and says what to do.
+/// An unusable data set: one line with the cause and the fix.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DataError {
-    /// A file, or a row of it.
+    /// A fault of a file, or of a row.
     #[error("{0}")]
     File(String),
     /// A setting of [`DataOptions`](crate::DataOptions).
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A setting that does not suit these data.
+    /// A setting that does not fit the data.
     #[error("{spec}: {error}")]
     SettingOf {
         /// The data, `KIND:PATH`.
         spec: String,
-        /// The setting, and what to do.
+        /// The setting and the fix.
         error: SettingError,
     },
 }
 
 impl DataError {
-    /// Returns true if a setting is at fault.
+    /// Returns true if a setting is wrong.
     #[must_use]
     pub fn is_of_setting(&self) -> bool {
         matches!(self, Self::Setting(_) | Self::SettingOf { .. })
     }
 
-    /// The error of a setting that does not suit the data `spec`.
+    /// Returns the error for a setting that does not fit the data `spec`.
     pub(crate) fn setting_of(spec: &str, error: SettingError) -> Self {
         Self::SettingOf { spec: spec.into(), error }
     }
 }
 
-/// The remedy for an input that no sample gives, such as a state or a rate.
+/// Returns the fix for an input that samples do not have, such as a state or a rate.
 pub(crate) fn same_for_all(input: &str) -> String {
     format!("; if it is the same for all samples, give `input` {input}=0")
 }

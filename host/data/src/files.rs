@@ -1,4 +1,4 @@
-//! Files as the formats read them: bytes, arrays of bytes, lines.
+//! File access for the formats: bytes, arrays of bytes, lines.
 
 mod array_bytes;
 mod delimiter;

@@ -1,7 +1,7 @@
-//! Formats of data sets. [`FORMATS`] is the one place that lists them. Lists in messages, help and docs follow from it, and so do the formats
-//! that read a setting, and the format that the end of a file's name suggests.
+//! Formats of data sets. [`FORMATS`] is the only list of them. It determines the lists in messages, help and docs, the
+//! formats that read a setting, and the format that a file extension suggests.
 //!
-//! To add a format, write its file here, with a function as `csv::load`, and its entry in the table.
+//! To add a format, write its file in this folder, with a function like `csv::load`, and its entry in the table.
 
 mod cifar;
 mod csv;
@@ -27,20 +27,21 @@ type Read = fn(&Path, &DataOptions, &mut Naming) -> Result<Splits, DataError>;
 /// A format of data sets, the kind in `KIND:PATH`.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Its names in front of the path. Lists show the first.
+    /// Its names before the path. Lists show the first name.
     pub names: &'static [&'static str],
-    /// The path as help shows it, with a setting in backticks. None if nobody writes it by hand: arrays of a program.
+    /// The path for help texts, with a setting in backticks. `None` if users do not write it, as for arrays of a
+    /// program.
     pub path: Option<&'static str>,
     /// True if its files may be gzipped.
     pub gzip: bool,
-    /// The part of the files that is the test split, if there is such a part.
+    /// The files of the test split, if there are any.
     pub test_split: Option<&'static str>,
-    /// Ends of files' names, without `.gz`, that suggest the format.
+    /// File extensions, without `.gz`, that suggest the format.
     pub ends: &'static [&'static str],
-    /// Settings that it reads, of those that not every format reads.
+    /// Settings that it reads, among those that only some formats read.
     pub settings: &'static [&'static str],
     unit_of_privacy: fn(&DataOptions) -> &'static str,
-    /// None if this build leaves the format out. The name of its feature is the format's.
+    /// `None` if this build excludes the format. The Cargo feature has the name of the format.
     read: Option<Read>,
 }
 
@@ -177,7 +178,7 @@ pub const FORMATS: &[Format] = &[
 
 type IsGiven = fn(&DataOptions) -> bool;
 
-/// The settings that not every format reads.
+/// The settings that only some formats read.
 const SETTINGS: [(&str, IsGiven); 10] = [
     ("delimiter", |options| options.delimiter.is_some()),
     ("classes", |options| options.classes.is_some()),
@@ -196,7 +197,7 @@ fn has_labels(options: &DataOptions) -> bool {
 }
 
 impl Format {
-    /// The meaning of one sample of data that are read by `options`.
+    /// Returns the meaning of one sample in data read with `options`.
     pub fn unit_of_privacy(&self, options: &DataOptions) -> &'static str {
         (self.unit_of_privacy)(options)
     }
@@ -212,7 +213,8 @@ impl Format {
     }
 }
 
-/// The extents of a sample of each input in `options`. None unless the data of `spec` are arrays, or texts with a declared length.
+/// Returns the extents of a sample for each input in `options`. Returns `None` unless the data of `spec` are arrays, or
+/// texts with a declared length.
 pub(crate) fn shapes(spec: &str, options: &DataOptions) -> Option<Vec<Vec<usize>>> {
     let (format, path) = find(spec, options).ok()?;
     let shapes = match format.names[0] {
@@ -240,17 +242,17 @@ pub(crate) fn shapes(spec: &str, options: &DataOptions) -> Option<Vec<Vec<usize>
     Some(shapes.into_iter().map(sample).collect())
 }
 
-/// The formats that a user writes by hand.
+/// Returns the formats that users write.
 fn written_by_hand() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| format.path.is_some())
 }
 
-/// Their first names, as messages list them.
+/// Returns their first names, for messages.
 fn kinds() -> String {
     written_by_hand().map(|format| format.names[0]).collect::<Vec<_>>().join(", ")
 }
 
-/// The format and the path of `KIND:PATH`.
+/// Returns the format and the path of `KIND:PATH`.
 pub(crate) fn find<'a>(spec: &'a str, options: &DataOptions) -> Result<(&'static Format, &'a Path), DataError> {
     let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
         let likely = likely(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
@@ -265,14 +267,14 @@ pub(crate) fn find<'a>(spec: &'a str, options: &DataOptions) -> Result<(&'static
     Ok((format, Path::new(path)))
 }
 
-/// The kind that a path looks like.
+/// Returns the kind that a path suggests.
 fn likely(path: &str) -> Option<&'static str> {
     let name = path.strip_suffix(".gz").unwrap_or(path);
     let found = FORMATS.iter().find(|format| format.ends.iter().any(|end| name.ends_with(end)));
     found.map(|format| format.names[0])
 }
 
-/// Fails if a setting is given that neither the format of `spec` nor that of the test split reads.
+/// Returns an error if a setting is given that neither the format of `spec` nor that of the test split reads.
 pub(crate) fn check_settings(spec: &str, options: &DataOptions) -> Result<(), SettingError> {
     let test = match &options.test {
         Some(TestSource::Spec(other)) => other,

@@ -1,24 +1,32 @@
-//! Data sets: read, checked by their owner before any release, and held as plain arrays, or beyond
-//! [`DataOptions::data_memory`] in a file that is read for each draw.
+//! Reads data sets, checks them for their owner before any release, and stores them as plain arrays. Above
+//! [`DataOptions::data_memory`], they are in a file that each draw reads.
 //!
-//! [`load`] reads `KIND:PATH` by [`DataOptions`] and returns a [`Dataset`]. [`FORMATS`] lists the kinds. [`chunks`] and [`Batch`] then turn
-//! the samples drawn for a step into batches of the one physical size of a run.
+//! [`load`] reads `KIND:PATH` with [`DataOptions`] and returns a [`Dataset`]. [`FORMATS`] lists the kinds. [`chunks`]
+//! and [`Batch`] convert the samples drawn for a step to batches of one physical size.
 //!
-//! The rooms, from above to below: `load`; `formats`, a file for each format; `pictures` and `files`, which read images and bytes for them;
-//! `rows`, from a file's rows to samples; `batches`; `dataset`; `options`; `numbers`. Each uses only those after it.
+//! The modules from top to bottom, each using only modules after it:
 //!
-//! What is private and what is public here:
+//! - `load`
+//! - `formats`, with a file for each format
+//! - `pictures` and `files`, which read images and bytes for the formats
+//! - `rows`, from the rows of a file to samples
+//! - `batches`
+//! - `dataset`
+//! - `options`
+//! - `numbers`
 //!
-//! - Preprocessing uses public constants alone: bytes are scaled by 1/255, and [`DataOptions::normalize`] takes a mean
-//!   and a standard deviation that the user knows in advance. Nothing is computed from the samples here;
-//!   [`Batch::scaled_by`] takes what was released of them.
-//! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
-//!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
-//!   bad is private, and nothing here reports it.
-//! - The held-out rows follow from a public seed and the rows' positions alone ([`TestSource::Fraction`]); with
-//!   [`DataOptions::stratify`] also from their classes, which are then public.
+//! Private and public data in this crate:
+//!
+//! - Preprocessing uses only public constants. Bytes are scaled by 1/255. [`DataOptions::normalize`] is a mean and a
+//!   standard deviation from the user. This crate does not compute anything from the samples. [`Batch::scaled_by`] uses
+//!   released constants.
+//! - The number of rows N is public. With [`OnBadRow::Drop`] a bad row keeps its index and becomes a null sample, which
+//!   contributes nothing. N, the draw, the split and every other sample do not change. The number of bad rows is
+//!   private, and this crate does not report it.
+//! - The held-out rows follow from a public seed and the rows' positions alone ([`TestSource::Fraction`]). With
+//!   [`DataOptions::stratify`] they also follow from the classes, which are then public.
 
-// A build without a format has the parts that this format alone uses.
+// A build without a format has unused code of that format.
 #![cfg_attr(not(all(feature = "parquet", feature = "text")), allow(dead_code, unused_imports))]
 
 mod batches;

@@ -1,4 +1,4 @@
-//! From `KIND:PATH` and options to a data set: a format reads the files, and test rows are held out.
+//! Loads a data set from `KIND:PATH` and options. A format reads the files, and test rows are held out.
 
 use crate::dataset::Splits;
 use crate::formats;
@@ -8,8 +8,8 @@ use crate::{DataError, DataOptions, Dataset, InputShape, Split, TestSource};
 use damper_onnx::{DType, SettingError};
 use std::path::Path;
 
-/// The extents of a sample of each of `inputs` in the data set `KIND:PATH`. Arrays have them (`npz`, `npy`, `memory`), and texts of a declared
-/// length. `None` for other kinds, and if the data cannot be read.
+/// Returns the extents of a sample for each of `inputs` in the data set `KIND:PATH`. Arrays have them (`npz`, `npy`,
+/// `memory`), and texts with a declared length. Returns `None` for other kinds, and if the data cannot be read.
 pub fn sample_shapes(spec: &str, options: &DataOptions, inputs: &[String]) -> Option<Vec<Vec<usize>>> {
     let input = |name: &String| InputShape { name: name.clone(), shape: vec![], dtype: DType::F32, rows: None };
     let options = DataOptions { inputs: inputs.iter().map(input).collect(), ..options.clone() };
@@ -24,7 +24,7 @@ pub fn sample_shapes(spec: &str, options: &DataOptions, inputs: &[String]) -> Op
 /// - A file is missing, empty, truncated, corrupt, or of the wrong format or shape.
 /// - Counts do not match, or samples do not fit the model's inputs.
 /// - A row is bad, under [`OnBadRow::Error`](crate::OnBadRow::Error).
-/// - The test split is asked for twice, or cannot be made.
+/// - The test split is given twice, or cannot be created.
 pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     check::normalize(options)?;
     check::classes(options)?;
@@ -52,7 +52,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     Ok(Dataset { train, test, sample: format.unit_of_privacy(options), names, notes })
 }
 
-/// The training rows, and the test rows that the options ask for.
+/// Returns the training rows, and the test rows that the options request.
 fn with_test(
     spec: &str,
     options: &DataOptions,
@@ -89,7 +89,7 @@ fn with_test(
     }
 }
 
-/// Fails if test rows have other shapes than training rows, or are the training rows.
+/// Returns an error if test rows differ in shape from training rows, or are the training rows.
 fn check_test(
     spec: &str,
     options: &DataOptions,
@@ -108,7 +108,7 @@ fn check_test(
     Ok(())
 }
 
-/// Returns true if both name one file or folder.
+/// Returns true if both refer to the same file or folder.
 fn is_same_file(spec: &str, other: &str) -> bool {
     let path = |spec: &str| spec.split_once(':').and_then(|(_, path)| Path::new(path).canonicalize().ok());
     path(spec).is_some_and(|file| path(other) == Some(file))

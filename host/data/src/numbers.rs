@@ -1,4 +1,4 @@
-//! Numbers as files and settings have them, in memory or in a file.
+//! Numbers of files and settings, stored in memory or in a file.
 
 mod constant;
 mod file_values;

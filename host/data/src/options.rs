@@ -10,84 +10,87 @@ use super::{DataError, KnownNames};
 use damper_onnx::DType;
 use std::path::PathBuf;
 
-/// Bytes of an array that needs no file while shards are read.
+/// Maximum bytes of an array that stays in memory while shards are read.
 const SMALL: u64 = 1 << 20;
 
 /// Options for reading a data set.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DataOptions {
-    /// The kind of the labels; the loss decides.
+    /// The kind of the labels, which the loss determines.
     pub labels: LabelKind,
-    /// The model's data inputs. Samples are reshaped to them; empty: the samples keep the shape of the file.
+    /// The model's data inputs. Samples are reshaped to them. If empty, samples keep the shape of the file.
     pub inputs: Vec<InputShape>,
-    /// The treatment of a row whose numbers are not finite or whose label is out of range.
+    /// The treatment of a row with non-finite values or with a label out of range.
     pub on_bad_row: OnBadRow,
-    /// Public means and standard deviations: every feature becomes `(x − mean) / std`, after the scaling of bytes.
+    /// Public means and standard deviations. Every feature becomes `(x − mean) / std`, after the scaling of bytes.
     pub normalize: Option<Normalize>,
     /// The axis of the channels of arrays.
     pub layout: ChannelLayout,
-    /// `images` and `parquet`: how images of other sizes than the model's are scaled; refused if not given.
+    /// `images` and `parquet`: the scaling of images that do not have the model's size. Such images are errors if it is
+    /// not given.
     pub resize: Option<Resize>,
-    /// Keeps bytes as 0 … 255 instead of scaling them to [0, 1].
+    /// Keeps bytes in 0 … 255 instead of scaling them to [0, 1].
     pub raw_bytes: bool,
     /// The source of the test split, if not the data's own files.
     pub test: Option<TestSource>,
-    /// Seed of the rows that [`TestSource::Fraction`] holds out.
+    /// Seed of the choice of rows that [`TestSource::Fraction`] holds out.
     pub split_seed: u64,
-    /// Holds out the same fraction of each class. The class of every row is then taken to be public.
+    /// Holds out the same fraction of each class. The class of every row must then be public.
     pub stratify: bool,
-    /// Uses the first samples of the training split only.
+    /// Uses only the first samples of the training split.
     pub train_size: Option<usize>,
-    /// `csv`, `parquet` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
-    /// `label`, `class` or `target` of `text`; `parquet` as either.
+    /// `csv`, `parquet` and `text`: the label column, by name or counted from 0. If not given, it is the last column of
+    /// `csv`, and `label`, `class` or `target` of `text`. `parquet` uses these names, otherwise the last column.
     pub label_column: Option<String>,
-    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` if none of its
-    /// fields is a number, a word for a missing value, or in a list of [`Self::categories`] or [`Self::classes`]; a line of both is an error.
+    /// `csv` and `text`: true if the first line names the columns. If not given, it is true for `text`. For `csv` it is
+    /// true if no field is a number, a word for a missing value, or in a list of [`Self::categories`] or
+    /// [`Self::classes`]. A line with both is an error.
     pub header: Option<bool>,
-    /// `csv` and `text`: what separates fields; if not given, commas, and tabs in a `.tsv` file of `text`.
+    /// `csv` and `text`: the delimiter of fields. If not given, commas, and tabs in a `.tsv` file of `text`.
     pub delimiter: Option<u8>,
-    /// Names of the classes, in the order of the model's: public. If not given, labels are numbers, and folders of images are classes in
-    /// the order of their names.
+    /// Public names of the classes, in the order of the model's classes. If not given, labels are numbers, and folders
+    /// of images are classes in the order of their names.
     pub classes: Option<Vec<String>>,
-    /// Names of columns and classes that the data must have: those of the model, of the run that is resumed, of a federation's plan. If
-    /// not given, the training split decides.
+    /// Required names of columns and classes: those of the model, of the resumed run, or of a federation's plan. If not
+    /// given, the training split determines them.
     pub names: Option<KnownNames>,
-    /// `csv` and `parquet`: columns of categories, and all their values, public. They become one number for each value, 0 or 1; for
-    /// inputs of integers, the value's place.
+    /// `csv` and `parquet`: columns of categories with all their values, which are public. Each value becomes one
+    /// feature, 0 or 1. For integer inputs, the column becomes the index of the value.
     pub categories: Vec<(String, Vec<String>)>,
-    /// Columns of `csv` and `parquet`, and the public mean and standard deviation by which each is scaled. The label's column is one of
-    /// them if labels are numbers; of kinds without columns it is called `labels`.
+    /// Columns of `csv` and `parquet`, with the public mean and standard deviation that scale each. They may include
+    /// the label column if labels are numbers. In kinds without columns it is called `labels`.
     pub scale: Vec<(String, f64, f64)>,
-    /// Keeps floats unrounded until [`Batch::scaled_by`](super::Batch::scaled_by) scales them by constants that the run releases.
+    /// Keeps floats unrounded until [`Batch::scaled_by`](super::Batch::scaled_by) scales them by released constants.
     pub unrounded: bool,
-    /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
-    /// for first.
+    /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are tried
+    /// first.
     pub arrays: Option<(String, String)>,
-    /// `npy`: the file of the labels.
+    /// `npy`: the label file.
     pub labels_file: Option<PathBuf>,
-    /// `npy`: the file of the labels of [`TestSource::Spec`].
+    /// `npy`: the label file of [`TestSource::Spec`].
     pub test_labels_file: Option<PathBuf>,
-    /// `memory`: arrays of the program that calls; they are read once.
+    /// `memory`: arrays of the calling program, which are read once.
     pub memory: Option<MemoryArrays>,
-    /// `text`: how it becomes numbers.
+    /// `text`: the conversion to numbers.
     pub text: TextOptions,
-    /// Bytes of each array of samples that are held in memory; more are kept in a file and read for each draw. No limit if not given.
+    /// Maximum bytes of each array of samples in memory. Larger arrays are stored in a file and read for each draw. No
+    /// limit if not given.
     pub data_memory: Option<u64>,
-    /// The folder of such files, which have no name there; that of the system for temporary files if not given.
+    /// The folder of such files, which are unnamed. The system's folder for temporary files if not given.
     pub cache: Option<PathBuf>,
-    /// `images` and `parquet`: a folder in which decoded images stay for later runs. As secret as the data.
+    /// `images` and `parquet`: a folder that keeps decoded images for later runs. It is as secret as the data.
     pub image_cache: Option<PathBuf>,
 }
 
 impl DataOptions {
-    /// The columns that settings name, but the label's: the setting, and the name or number.
+    /// Returns the columns that settings name, except the label: the setting, and the name or number.
     pub(super) fn columns(&self) -> Vec<(&'static str, &str)> {
         let scaled = self.scale.iter().map(|(wanted, ..)| ("scale", wanted.as_str()));
         scaled.chain(self.categories.iter().map(|(wanted, _)| ("categories", wanted.as_str()))).collect()
     }
 
-    /// The same, for a reader that keeps a shard of the rows alone: all rows go to the file, but for those of small arrays. After that
-    /// [`Split::load_rows`](super::Split::load_rows) takes the shard into memory.
+    /// Returns options for a reader that keeps only a shard of the rows. All rows go to the file, except those of small
+    /// arrays. Afterwards [`Split::load_rows`](super::Split::load_rows) loads the shard into memory.
     #[must_use]
     pub fn of_shard(self) -> Self {
         let memory = self.data_memory.unwrap_or(u64::MAX).min(SMALL);
@@ -99,12 +102,13 @@ impl DataOptions {
     }
 }
 
-/// Constants, public or released: one mean and standard deviation for all values, or one each for every channel or column.
+/// Constants, public or released: one mean and standard deviation for all values, or one pair for every channel or
+/// column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Normalize {
     /// The means.
     pub means: Vec<f64>,
-    /// The standard deviations, as many.
+    /// The standard deviations, as many as means.
     pub stds: Vec<f64>,
 }
 
@@ -114,7 +118,7 @@ impl From<(f64, f64)> for Normalize {
     }
 }
 
-/// As [`FromStr`](std::str::FromStr) takes it, bit for bit.
+/// Writes the form that [`FromStr`](std::str::FromStr) parses, bit-exactly.
 impl std::fmt::Display for Normalize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let list = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
@@ -130,7 +134,7 @@ impl std::str::FromStr for Normalize {
         let wrong = || DataError::File(format!("'{text}': give MEAN,STD, or MEAN,MEAN,...:STD,STD,..."));
         let list = |text: &str| {
             let numbers = text.split(',').map(str::trim);
-            // What is a number and is refused has a message of its own.
+            // A number that is rejected has its own message.
             let number = |text: &str| if text.parse::<f64>().is_ok() { constant(text) } else { Err(wrong()) };
             numbers.map(number).collect::<Result<Vec<f64>, _>>()
         };
@@ -146,7 +150,7 @@ pub enum ChannelLayout {
     /// On the first axis of a sample, `[C, H, W]`.
     #[default]
     Nchw,
-    /// On the last axis, `[H, W, C]`; they are moved to the front.
+    /// On the last axis, `[H, W, C]`. They are moved to the front.
     Nhwc,
 }
 
@@ -162,12 +166,13 @@ impl std::str::FromStr for ChannelLayout {
     }
 }
 
-/// The scaling of an image to the model's size. Pixels are averaged with bilinear weights, as torchvision's `Resize` does.
+/// The scaling of an image to the model's size. Pixels are averaged with bilinear weights, as in torchvision's
+/// `Resize`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resize {
-    /// Its middle, cut to the model's aspect ratio, is scaled.
+    /// Crops the centre to the model's aspect ratio, then scales it.
     Crop,
-    /// All of it is scaled, height and width each on its own.
+    /// Scales the whole image, with independent factors for height and width.
     Stretch,
 }
 
@@ -186,24 +191,24 @@ impl std::str::FromStr for Resize {
 /// The kind of the labels of a data set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LabelKind {
-    /// Class numbers, int64 `[N]`, `[N, S]` or of more axes, each in `0 .. classes`, or −100 for "ignore this one".
+    /// Class numbers, int64 `[N]`, `[N, S]` or with more axes, each in `0 .. classes`, or −100 for an ignored label.
     Classes {
-        /// Number of classes, from the model's output; not checked if not given.
+        /// Number of classes, from the model's output. Not checked if not given.
         classes: Option<usize>,
-        /// Extents of one sample's labels; those of the file if not given, at most `[S]`.
+        /// Extents of one sample's labels. If not given, those of the file, at most `[S]`.
         shape: Option<Vec<usize>>,
     },
     /// Numbers, float `[N, *shape]`.
     Values {
-        /// The model output's shape without the batch; the shape of the file if not given.
+        /// The model output's shape without the batch. If not given, the shape of the file.
         shape: Option<Vec<usize>>,
     },
-    /// Numbers from 0 to 1, float `[N, *shape]`, or −100 for "ignore this one".
+    /// Numbers from 0 to 1, float `[N, *shape]`, or −100 for an ignored label.
     Chances {
-        /// As of [`LabelKind::Values`].
+        /// As in [`LabelKind::Values`].
         shape: Option<Vec<usize>>,
     },
-    /// The model computes its loss from its inputs alone.
+    /// No labels: the model computes its loss from its inputs alone.
     None,
 }
 
@@ -222,17 +227,17 @@ pub struct InputShape {
     pub shape: Vec<usize>,
     /// The type of its values: [`DType::I64`], or floats.
     pub dtype: DType,
-    /// Of an input that looks up rows of a table: their number, below which each of its numbers must be.
+    /// For an input that indexes an embedding matrix, its number of rows. Every index must be below it.
     pub rows: Option<usize>,
 }
 
 /// The treatment of a bad row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnBadRow {
-    /// Refuse the data set and name the row.
+    /// Return an error that names the row.
     #[default]
     Error,
-    /// Turn the row into a null sample: it keeps its place and contributes nothing.
+    /// Turn the row into a null sample, which keeps its index and contributes nothing.
     Drop,
 }
 
@@ -251,9 +256,9 @@ impl std::str::FromStr for OnBadRow {
 /// The source of the test split.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
-    /// This part of the rows, chosen at random by [`DataOptions::split_seed`] and the rows' places.
+    /// This fraction of the rows, chosen at random by [`DataOptions::split_seed`] and the rows' indices.
     Fraction(f64),
-    /// Another data set, `KIND:PATH`: its test split if it has one, else all of it.
+    /// Another data set, `KIND:PATH`: its test split if it has a test split, otherwise all of it.
     Spec(String),
 }
 
@@ -274,11 +279,11 @@ impl std::str::FromStr for TestSource {
 /// Options for reading `text`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TextOptions {
-    /// The tokenizer's file, `tokenizer.json`. Without it there is no text.
+    /// The tokenizer file, `tokenizer.json`. Required for `text`.
     pub tokenizer: Option<PathBuf>,
-    /// The column of the text, by name or counted from 0; if not given, `text`, `sentence` or `content`.
+    /// The text column, by name or counted from 0. If not given, `text`, `sentence` or `content`.
     pub text_column: Option<String>,
-    /// Tokens of a text that are kept at most, special ones included; the model's sequence length if not given.
+    /// Maximum number of tokens of a text, including special tokens. The model's sequence length if not given.
     pub max_length: Option<usize>,
     /// The kind of the labels.
     pub task: TextTask,
@@ -287,10 +292,10 @@ pub struct TextOptions {
 /// The task on a text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TextTask {
-    /// The number in its label column, `[N]`.
+    /// Predict the number in the label column, `[N]`.
     #[default]
     Classify,
-    /// Each token's successor, `[N, S]`; −100 where there is none.
+    /// Predict each token's successor, `[N, S]`, or −100 if it has none.
     LanguageModel,
 }
 
@@ -306,5 +311,6 @@ impl std::str::FromStr for TextTask {
     }
 }
 
-/// The advice on a row that may be left out. Not on one whose label or type is wrong: those are faults of the whole file.
+/// The advice on a row that may be dropped. Rows with a wrong label or type do not get it, because those are faults of
+/// the whole file.
 pub(super) const DROP: &str = ", or use `on_bad_row` drop";

@@ -1,4 +1,4 @@
-//! Images as the pixels that a model takes.
+//! Images as the pixels of a model input.
 
 mod cache;
 mod decode;

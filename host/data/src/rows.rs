@@ -1,4 +1,4 @@
-//! From the rows of a file to samples: columns and classes by name, values by their columns' roles, shapes, checks.
+//! Converts the rows of a file to samples: columns and classes by name, values by column role, shapes and checks.
 
 mod array;
 mod assemble;

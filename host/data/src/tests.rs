@@ -1,5 +1,5 @@
-//! Laws of loading. Every file is written here; nothing is fetched. One list, longer than a file usually is: the laws
-//! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
+//! Properties of loading. Every file is written here, and nothing is downloaded. The list is longer than usual for a
+//! file. The properties hold for all kinds, and share the writers of small idx, npy and zip files.
 
 mod csv;
 mod formats;
@@ -47,7 +47,7 @@ fn spec(kind: &str, path: &Path) -> String {
     format!("{kind}:{}", path.display())
 }
 
-/// The floats of these rows, as a batch scales them.
+/// Returns the floats of these rows, as a batch scales them.
 fn scaled_floats(split: &Split, constants: &Normalize, rows: &[u32]) -> Vec<f32> {
     let size = NonZeroUsize::new(rows.len()).unwrap();
     let mut batch = Batch::new(split, size).scaled_by(split, constants).unwrap();
@@ -73,7 +73,7 @@ fn classes(labels: &Labels) -> &[i64] {
     }
 }
 
-/// Three training images of 2×2 and two test images, with labels below 10.
+/// Writes three training images of 2×2 and two test images, with labels below 10.
 fn mnist_like(folder: &TempDir, compressed: bool) {
     let files = [
         ("train-images-idx3-ubyte", idx_bytes(8, &[3, 2, 2], &[0, 255, 51, 102, 1, 2, 3, 4, 5, 6, 7, 8])),
@@ -135,7 +135,7 @@ fn bad_label_is_named_or_null_sample() {
     let options = DataOptions { labels: labels.clone(), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
     assert!(message.contains("train-labels") && message.contains("row 2") && message.contains("label 9"), "{message}");
-    // Not a row to leave out: the model or the labels are wrong.
+    // The row must not be dropped, because the model or the labels are wrong.
     assert!(message.contains("0 to 8") && !message.contains("`on_bad_row`"), "{message}");
 
     let mut labels_of_200 = [7; 200];
@@ -166,7 +166,7 @@ fn bad_label_is_named_or_null_sample() {
     );
 }
 
-/// A `.npy` file of version 1.
+/// Returns a `.npy` file of version 1.
 fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
     let fortran = if fortran { "True" } else { "False" };
     let shape: String = shape.iter().map(|extent| format!("{extent},")).collect();
@@ -182,7 +182,7 @@ fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A zip archive of stored files.
+/// Returns a zip archive of stored files.
 fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut bytes, mut central) = (Vec::new(), Vec::new());
     for (name, data) in arrays {
@@ -229,7 +229,7 @@ fn y8() -> Vec<u8> {
     npy("<i8", false, &[3], &le(&[2i64, 0, 1], i64::to_le_bytes))
 }
 
-// NPZ arrays load by their usual names and by given ones.
+// NPZ arrays load by their usual names and by given names.
 #[test]
 fn npz_loads_usual_and_given_names() {
     let folder = folder();
@@ -268,7 +268,8 @@ fn npz_loads_usual_and_given_names() {
     assert_eq!(data.train.features()[1].floats(), [2.0, 0.0, 1.0]);
 }
 
-// Labels are `y` or `labels`, features the array of the input's name; what is both an input and a label is an error.
+// Labels are `y` or `labels`, and features the array with the input's name. An array that is both an input and a label
+// is an error.
 #[test]
 fn npz_finds_inputs_and_labels_by_name() {
     let folder = folder();
@@ -374,7 +375,7 @@ fn held_out_rows_depend_on_position_only() {
     let data = load(&spec("csv", &path), &fraction("0.2")).unwrap();
     let test = data.test.unwrap();
     assert_eq!((data.train.len(), test.len()), (80, 20));
-    // These rows, in every version: who names a seed names a split.
+    // These rows must not change between versions, because a seed identifies a split.
     let held_out = [2, 3, 10, 16, 17, 20, 24, 26, 28, 29, 34, 35, 39, 45, 68, 79, 83, 86, 93, 98];
     assert_eq!(test.features()[0].floats(), held_out.map(|row: u8| f32::from(row)));
     let other = load(&spec("csv", &path), &DataOptions { split_seed: 1, ..fraction("0.2") }).unwrap();

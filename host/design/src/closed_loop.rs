@@ -1,19 +1,19 @@
-//! A filter inside SGD: what it does to the iterates, not just to the gradient.
+//! A filter inside SGD: its effect on the iterates, not only on the gradient.
 //!
-//! On a quadratic of curvature `h`, with white noise `w` in the gradient, `x⁺ = x − η·(B/A)(h·x + w)`: characteristic
-//! polynomial `(z − 1)·A(z) + u·B(z)` with `u = η·h`. A delay in the loop lowers the largest stable `u` (2 for plain SGD),
-//! a lead raises it; and since the gain at frequency 0 stays 1, a small `u` leaves the noise of the iterates almost as it
-//! was.
+//! On a quadratic with curvature `h` and white noise `w` in the gradient, `x⁺ = x − η·(B/A)(h·x + w)`. The
+//! characteristic polynomial is `(z − 1)·A(z) + u·B(z)` with `u = η·h`. A delay in the loop lowers the largest stable
+//! `u` (2 for plain SGD), and a lead raises it. The gain at frequency 0 stays 1, so a small `u` hardly changes the
+//! noise of the iterates.
 //!
 //! # Numerics
 //!
-//! Noise powers are exact up to rounding: the integral of `|B/A|²` by the recursion of Åström and Jury, which also decides
-//! stability (Åström, "Introduction to Stochastic Control Theory", chapter 5).
+//! Noise powers are exact up to rounding. The integral of `|B/A|²` uses the recursion of Åström and Jury, which also
+//! determines stability (Åström, "Introduction to Stochastic Control Theory", chapter 5).
 
 use super::Coefficients;
 
-/// `Σ κ_r²` of `B/A` for `b = {b_0, …}` and `a = {1, a_1, …}`, both by falling powers of `z` from the same power; `None`
-/// if a pole is not inside the unit circle.
+/// Returns `Σ κ_r²` of `B/A` for `b = {b_0, …}` and `a = {1, a_1, …}`, both by falling powers of `z` from the same
+/// power. Returns `None` if a pole is not inside the unit circle.
 #[must_use]
 pub fn noise_power(a: &[f64], b: &[f64]) -> Option<f64> {
     let len = a.len().max(b.len());
@@ -21,7 +21,7 @@ pub fn noise_power(a: &[f64], b: &[f64]) -> Option<f64> {
     let (mut a, mut b) = (padded(a), padded(b));
     let mut power = 0.0;
     while let (Some(&last_a), Some(&last_b), Some(&first)) = (a.last(), b.last(), a.first()) {
-        // Not a number: not stable.
+        // NaN counts as unstable.
         if first.is_nan() || first <= 0.0 {
             return None;
         }
@@ -34,7 +34,8 @@ pub fn noise_power(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(power)
 }
 
-/// Noise power from the gradient's noise to the iterate, over `η²`; `None` where the loop is unstable.
+/// Returns the noise power from the gradient's noise to the iterate, divided by `η²`. Returns `None` if the loop is
+/// unstable.
 fn loop_power(filter: &Coefficients, u: f64) -> Option<f64> {
     let order = filter.order();
     let gain = filter.dc_gain();
@@ -47,7 +48,8 @@ fn loop_power(filter: &Coefficients, u: f64) -> Option<f64> {
     noise_power(&denominator, &numerator)
 }
 
-/// The largest `learning rate × curvature` below which SGD with this filter (its DC gain corrected to 1) is stable.
+/// Returns the largest `learning rate × curvature` below which SGD with this filter (with its DC gain corrected to 1)
+/// is stable.
 #[must_use]
 pub fn largest_stable_step(filter: &Coefficients) -> f64 {
     let mut stable = 1e-9;
@@ -62,8 +64,8 @@ pub fn largest_stable_step(filter: &Coefficients) -> f64 {
     stable
 }
 
-/// Stationary variance of the iterate over that of SGD without a filter, at `learning rate × curvature = u`; `None` where
-/// one of them is unstable.
+/// Returns the stationary variance of the iterate relative to SGD without a filter, at `learning rate × curvature = u`.
+/// Returns `None` if either of them is unstable.
 #[must_use]
 pub fn variance_ratio(filter: &Coefficients, u: f64) -> Option<f64> {
     let plain = Coefficients { a: vec![], b: vec![1.0] };

@@ -1,4 +1,4 @@
-//! The coefficients of a filter: by name, out of a list, as flags, and as they run.
+//! The coefficients of a filter: by name, parsed from a list, as flags, and as used at run time.
 
 use super::poles::{poles, poles_text};
 use super::{FilterError, ORDER};
@@ -18,17 +18,17 @@ pub struct Coefficients {
 }
 
 impl Coefficients {
-    /// A filter of the papers' tables: `momentum`, `d2`, `f6`, `p7`, …
+    /// Returns a filter from the papers' tables: `momentum`, `d2`, `f6`, `p7`, …
     ///
     /// # Errors
     ///
-    /// There is none of that name.
+    /// The name is unknown.
     pub fn named(name: &str) -> Result<Self, FilterError> {
         let set = filter::named(name).ok_or_else(|| FilterError::Unknown(name.into()))?;
         Ok(Self { a: set.a.iter().map(|a| decimal(*a)).collect(), b: set.b.iter().map(|b| decimal(*b)).collect() })
     }
 
-    /// Parses both lists: numbers or quotients (`-9/11`) separated by commas; an empty list has none.
+    /// Parses both lists of numbers or quotients (`-9/11`), separated by commas. An empty list has no coefficients.
     ///
     /// # Errors
     ///
@@ -37,42 +37,42 @@ impl Coefficients {
         Ok(Self { a: parse_list(a)?, b: parse_list(b)? })
     }
 
-    /// The filter that changes nothing.
+    /// Returns the identity filter.
     #[must_use]
     pub fn identity() -> Self {
         Self { a: vec![], b: vec![1.0] }
     }
 
-    /// Returns true if it filters nothing.
+    /// Returns true if this is the identity filter.
     #[must_use]
     pub fn is_identity(&self) -> bool {
         self.a.is_empty() && self.b == [1.0]
     }
 
-    /// The larger number of delays.
+    /// Returns the filter order, the larger number of delays.
     #[must_use]
     pub fn order(&self) -> usize {
         self.a.len().max(self.b.len().saturating_sub(1))
     }
 
-    /// The filter that runs: coefficients rounded to f32.
+    /// Returns the core's filter, with coefficients rounded to f32.
     ///
     /// # Errors
     ///
-    /// It is unstable, or the core refuses it for another reason.
+    /// The filter is unstable, or the core rejects it for another reason.
     pub fn to_core(&self) -> Result<Iir<ORDER>, ConfigError> {
         let narrow = |coefficients: &[f64]| -> Vec<f32> { coefficients.iter().map(|x| *x as f32).collect() };
         Iir::new(&narrow(&self.a), &narrow(&self.b))
     }
 
-    /// The same coefficients after rounding to f32, as they run.
+    /// Returns the coefficients after rounding to f32, as used at run time.
     #[must_use]
     pub fn as_run(&self) -> Self {
         let rounded = |coefficients: &[f64]| coefficients.iter().map(|x| f64::from(*x as f32)).collect();
         Self { a: rounded(&self.a), b: rounded(&self.b) }
     }
 
-    /// The flags that give this filter, each coefficient the shortest decimal with the same f32.
+    /// Returns the flags that give this filter. Each coefficient is the shortest decimal with the same f32.
     #[must_use]
     pub fn flags(&self) -> String {
         if self.a.is_empty() {
@@ -82,17 +82,17 @@ impl Coefficients {
         }
     }
 
-    /// The flag of `damper train` that gives this filter.
+    /// Returns the flag of `damper train` that gives this filter.
     #[must_use]
     pub fn train_flag(&self) -> String {
         format!("--filter=\"{};{}\"", decimals(&self.a), decimals(&self.b))
     }
 
-    /// [`Coefficients::to_core`], with an error that names the filter, its poles and a remedy.
+    /// Does the same as [`Coefficients::to_core`], with an error that names the filter, its poles and the fix.
     ///
     /// # Errors
     ///
-    /// As [`Coefficients::to_core`], or the order exceeds [`ORDER`].
+    /// As for [`Coefficients::to_core`], or the order exceeds [`ORDER`].
     pub fn checked(&self) -> Result<Iir<ORDER>, FilterError> {
         if self.order() > ORDER {
             return Err(FilterError::Order(self.order()));
@@ -114,12 +114,12 @@ impl Coefficients {
     }
 }
 
-/// The f64 that prints as the f32 does: −0.9 instead of −0.8999999761581421.
+/// Returns the f64 that prints like the f32: −0.9 instead of −0.8999999761581421.
 fn decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
 }
 
-/// The shortest decimals with the same f32s.
+/// Formats the shortest decimals with the same f32 values.
 fn decimals(coefficients: &[f64]) -> String {
     coefficients.iter().map(|x| (*x as f32).to_string()).collect::<Vec<_>>().join(",")
 }

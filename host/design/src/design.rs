@@ -1,7 +1,8 @@
-//! Low-pass designs: an analogue prototype, taken to a step's frequencies by the bilinear transform.
+//! Low-pass designs: an analogue prototype, mapped to discrete time by the bilinear transform.
 //!
-//! With `s = (z − 1)/(z + 1)` the analogue frequency of `ω = π·W` is `Ω = tan(πW/2)` (so the cut-off lands where it was
-//! asked for), a prototype pole `p` becomes `z = (1 + Ωp)/(1 − Ωp)`, and all zeros go to `z = −1`, the Nyquist frequency.
+//! With `s = (z − 1)/(z + 1)`, the analogue frequency of `ω = π·W` is `Ω = tan(πW/2)`, so the cut-off is at the
+//! requested frequency. A prototype pole `p` becomes `z = (1 + Ωp)/(1 − Ωp)`. All zeros are at `z = −1`, the Nyquist
+//! frequency.
 //!
 //! Source: Oppenheim and Schafer, "Discrete-Time Signal Processing", chapter 7 and appendix B.
 
@@ -12,7 +13,7 @@ use std::f64::consts::PI;
 /// A family of designs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// As flat as can be at frequency 0; −3 dB at the cut-off.
+    /// Maximally flat at frequency 0, with −3 dB at the cut-off.
     Butterworth,
     /// Type I: steeper, with ripples of this many dB in the pass band, which ends at the cut-off.
     Chebyshev {
@@ -24,27 +25,27 @@ pub enum Shape {
 /// Design of a low-pass filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Design {
-    /// The family.
+    /// The family of the design.
     pub shape: Shape,
     /// The number of poles.
     pub order: usize,
-    /// The end of the pass band, a fraction of the Nyquist frequency.
+    /// The end of the pass band, as a fraction of the Nyquist frequency.
     pub cutoff: f64,
 }
 
 impl Coefficients {
-    /// A low-pass design.
+    /// Returns the coefficients of a low-pass design.
     ///
     /// # Errors
     ///
-    /// A parameter out of its range.
+    /// A parameter is out of range.
     pub fn design(design: &Design) -> Result<Self, FilterError> {
         design.coefficients()
     }
 }
 
 impl Design {
-    /// The filter, scaled to a DC gain of 1 (a Chebyshev filter of even order then ripples above 1).
+    /// Returns the filter, scaled to a DC gain of 1. A Chebyshev filter of even order then has ripples above 1.
     fn coefficients(&self) -> Result<Coefficients, FilterError> {
         if !(1..=ORDER).contains(&self.order) {
             return Err(FilterError::DesignOrder(self.order));
@@ -52,7 +53,7 @@ impl Design {
         if !(self.cutoff > 0.0 && self.cutoff < 1.0) {
             return Err(FilterError::Cutoff(self.cutoff));
         }
-        // Half-axes of the ellipse that the prototype's poles lie on: a circle for Butterworth.
+        // Half-axes of the ellipse with the prototype's poles, which is a circle for Butterworth.
         let (real, imaginary) = match self.shape {
             Shape::Butterworth => (1.0, 1.0),
             Shape::Chebyshev { ripple } if (1e-3..=20.0).contains(&ripple) => {
@@ -75,7 +76,7 @@ impl Design {
             let shifted = std::iter::once(0.0).chain(b.clone());
             b = b.iter().copied().chain([0.0]).zip(shifted).map(|(b, before)| b + before).collect();
         }
-        // Poles come in conjugate pairs; what is left of a coefficient that cancels is rounding.
+        // Poles are conjugate pairs. If a coefficient cancels, only rounding errors remain.
         let mut a: Vec<f64> = a.into_iter().map(|a| if a.re.abs() < 1e-13 { 0.0 } else { a.re }).collect();
         let gain = b.iter().sum::<f64>() / a.iter().sum::<f64>();
         while let Some(0.0) = a.last() {
@@ -89,8 +90,7 @@ impl Design {
 mod tests {
     use super::*;
 
-    /// Numerators and denominators from the formulas above in 30 digits; those of Butterworth are also what SciPy's
-    /// `butter` gives.
+    /// Numerators and denominators from the formulas above with 30 digits. Those of Butterworth equal SciPy's `butter`.
     #[test]
     fn designs_are_the_known_ones() {
         let flat = Shape::Butterworth;
@@ -157,7 +157,7 @@ mod tests {
                 assert!((flat.gain(cutoff).powi(2) - 0.5).abs() < 1e-6, "{order} {cutoff}");
                 let rippled = Design { shape: Shape::Chebyshev { ripple: 2.0 }, order, cutoff };
                 let rippled = Coefficients::design(&rippled).unwrap();
-                // An even order starts at the bottom of a ripple, an odd one at the top.
+                // An even order starts at the bottom of a ripple, an odd order at the top.
                 let edge = if order % 2 == 0 { 1.0 } else { 10f64.powf(-0.1) };
                 assert!((rippled.gain(cutoff) / edge - 1.0).abs() < 1e-6, "{order} {cutoff}");
             }

@@ -1,5 +1,6 @@
-//! Recursive filters at the desk: names, designs from a cut-off, and what a filter does to noise, to a constant gradient
-//! and to the stability of training. What runs is the core's [`Iir`](damper_core::filter::Iir). Nothing here filters a gradient or trains.
+//! Design and analysis of recursive filters. Filters come from names or from a cut-off. The analysis covers noise, a
+//! constant gradient and the stability of training. The core's [`Iir`](damper_core::filter::Iir) runs the filter. This
+//! crate does not filter gradients or train.
 
 mod closed_loop;
 mod coefficients;
@@ -17,5 +18,5 @@ pub use poles::poles;
 pub use response::{Analysis, FrequencyGain, Loop, Pole, Response};
 pub use text::list;
 
-/// The largest order the host runs.
+/// Maximum order that the host supports.
 pub const ORDER: usize = 16;

@@ -2,13 +2,13 @@
 
 use num_complex::Complex64;
 
-/// Roots of `z^n + a_1·z^(n−1) + … + a_n`, the largest modulus first. A root of multiplicity `m` is found to about the
-/// `m`-th root of f64's precision.
+/// Returns the roots of `z^n + a_1·z^(n−1) + … + a_n`, sorted by falling modulus. The accuracy of a root with
+/// multiplicity `m` is about the `m`-th root of f64's precision.
 #[must_use]
 pub fn poles(a: &[f64]) -> Vec<Complex64> {
     let used = a.iter().rposition(|a| *a != 0.0).map_or(0, |last| last + 1);
     let a = &a[..used];
-    // Fujiwara's bound on the moduli; zeros at the end of `a` are roots at 0 that the filter does not have.
+    // Fujiwara's bound on the moduli. Zeros at the end of `a` are roots at 0 that the filter does not have.
     let radius = (1..).zip(a).map(|(i, a)| 2.0 * a.abs().powf(1.0 / f64::from(i))).fold(0.0, f64::max);
     let mut roots: Vec<Complex64> = (0..used)
         .map(|k| Complex64::from_polar(0.5 * radius, 0.4 + std::f64::consts::TAU * k as f64 / used as f64))
@@ -45,13 +45,13 @@ pub fn poles(a: &[f64]) -> Vec<Complex64> {
     roots
 }
 
-/// The polynomial and its derivative.
+/// Evaluates the polynomial and its derivative.
 fn evaluate(a: &[f64], z: Complex64) -> (Complex64, Complex64) {
     let start = (Complex64::from(1.0), Complex64::default());
     a.iter().fold(start, |(value, slope), a| (value * z + Complex64::from(*a), slope * z + value))
 }
 
-/// Poles with their moduli, a conjugate pair as one.
+/// Formats poles with their moduli, a conjugate pair as one entry.
 pub(super) fn poles_text(poles: &[Complex64]) -> String {
     let upper = poles.iter().filter(|pole| pole.im >= 0.0);
     let texts = upper.map(|pole| {

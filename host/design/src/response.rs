@@ -1,19 +1,19 @@
-//! Responses of a filter: to an impulse, to a constant gradient, to each frequency, to noise.
+//! Responses of a filter to an impulse, a constant gradient, each frequency, and noise.
 
 use super::{Coefficients, FilterError, largest_stable_step, noise_power, poles, variance_ratio};
 use num_complex::Complex64;
 use serde::Serialize;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Responses that are listed, counted from 0.
+/// Number of listed responses.
 const SHOWN: usize = 16;
-/// Steps at which the noise is told.
+/// Steps for which the noise is listed.
 const STEPS: [usize; 10] = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500];
-/// Frequencies at which the gain is told, in units of the Nyquist frequency.
+/// Frequencies for which the gain is listed, in units of the Nyquist frequency.
 const FREQUENCIES: [f64; 12] = [0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0];
-/// `learning rate × curvature` at which the noise of the iterates is told.
+/// Values of `learning rate × curvature` for which the noise of the iterates is listed.
 const LOOP: [f64; 5] = [0.01, 0.1, 0.5, 1.0, 1.5];
-/// Longest response that is followed.
+/// Maximum length of a computed response.
 const LONGEST: f64 = 1e6;
 
 /// A pole.
@@ -23,23 +23,23 @@ pub struct Pole {
     pub re: f64,
     /// Imaginary part.
     pub im: f64,
-    /// Distance from 0; below 1 is stable.
+    /// Distance from 0. Below 1 is stable.
     pub modulus: f64,
 }
 
-/// A value at a step.
+/// A standard deviation at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Response {
     /// The step, counted from 0.
     pub step: usize,
-    /// The value there.
+    /// The value at that step.
     pub std: f64,
 }
 
 /// A gain at a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FrequencyGain {
-    /// In units of the Nyquist frequency.
+    /// Frequency in units of the Nyquist frequency.
     pub frequency: f64,
     /// `|H|`.
     pub gain: f64,
@@ -50,23 +50,23 @@ pub struct FrequencyGain {
 pub struct Loop {
     /// Learning rate × curvature.
     pub lr_curvature: f64,
-    /// Variance over that of SGD without a filter; none where it is unstable.
+    /// Variance relative to SGD without a filter. `None` if the loop is unstable.
     pub variance_ratio: Option<f64>,
 }
 
-/// Everything about a filter that runs. Coefficients are as they run, rounded to f32; all that follows `dc_gain` is of the
-/// filter divided by it, as the bias correction does in the long run.
+/// The analysis of a filter. Coefficients are rounded to f32, as at run time. All fields after `dc_gain` describe the
+/// filter divided by it, as the bias correction does in the limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
-    /// Its name, if it has one.
+    /// The filter's name, if it has a name.
     pub name: Option<String>,
-    /// Its source.
+    /// The filter's source.
     pub source: String,
     /// `a_1, a_2, …`
     pub a: Vec<f32>,
     /// `b_0, b_1, …`
     pub b: Vec<f32>,
-    /// Vectors of parameters that it remembers.
+    /// The filter order, which is the number of parameter vectors in its state.
     pub order: usize,
     /// Roots of `z^na + a_1·z^(na−1) + …`
     pub poles: Vec<Pole>,
@@ -74,7 +74,7 @@ pub struct Analysis {
     pub stable: bool,
     /// `Σ b / (1 + Σ a)`.
     pub dc_gain: f64,
-    /// `Σ κ_r²`: variance of the filtered over that of the unfiltered noise.
+    /// `Σ κ_r²`, the variance of the filtered noise relative to the unfiltered noise.
     pub noise_gain: f64,
     /// `1 / noise_gain`.
     pub noise_reduction: f64,
@@ -82,15 +82,15 @@ pub struct Analysis {
     pub mean_delay: f64,
     /// `|H|` at the Nyquist frequency.
     pub nyquist_gain: f64,
-    /// The frequency at which `|H|` first falls to `1/√2`, in units of the Nyquist frequency; none if it never does.
+    /// The frequency at which `|H|` first falls to `1/√2`, in units of the Nyquist frequency. `None` if it never does.
     pub cutoff_3db: Option<f64>,
     /// The largest `|H|`.
     pub max_gain: f64,
     /// The smallest `κ_r`.
     pub min_impulse_response: f64,
-    /// The largest `c_t`, or its limit 1 where that is larger.
+    /// The largest `c_t`, or its limit 1 if that is larger.
     pub max_step_response: f64,
-    /// The largest stable `learning rate × curvature` of SGD; 2 without a filter.
+    /// The largest stable `learning rate × curvature` of SGD. It is 2 without a filter.
     pub max_stable_lr_curvature: f64,
     /// The noise of SGD's iterates.
     pub iterate_noise: Vec<Loop>,
@@ -98,20 +98,20 @@ pub struct Analysis {
     pub impulse_response: Vec<f64>,
     /// `c_0, c_1, …`
     pub step_response: Vec<f64>,
-    /// Standard deviation of the bias-corrected noise over that of the unfiltered.
+    /// Standard deviation of the bias-corrected noise relative to the unfiltered noise.
     pub noise_std: Vec<Response>,
-    /// Gains.
+    /// Gains by frequency.
     pub frequency_response: Vec<FrequencyGain>,
 }
 
 impl Coefficients {
-    /// `Σ b / (1 + Σ a)`.
+    /// Returns `Σ b / (1 + Σ a)`.
     #[must_use]
     pub fn dc_gain(&self) -> f64 {
         self.b.iter().sum::<f64>() / (1.0 + self.a.iter().sum::<f64>())
     }
 
-    /// `κ_0, κ_1, …`: the response to 1, 0, 0, …
+    /// Returns `κ_0, κ_1, …`, the response to 1, 0, 0, …
     #[must_use]
     pub fn impulse_response(&self, len: usize) -> Vec<f64> {
         let mut kappa: Vec<f64> = Vec::with_capacity(len);
@@ -122,7 +122,7 @@ impl Coefficients {
         kappa
     }
 
-    /// `|H|` at a frequency in units of the Nyquist frequency.
+    /// Returns `|H|` at a frequency in units of the Nyquist frequency.
     #[must_use]
     pub fn gain(&self, frequency: f64) -> f64 {
         let delay = Complex64::from_polar(1.0, -PI * frequency);
@@ -133,11 +133,11 @@ impl Coefficients {
         (polynomial(&self.b) / denominator).norm()
     }
 
-    /// Everything about the filter as it runs.
+    /// Returns the analysis of the filter as it runs.
     ///
     /// # Errors
     ///
-    /// It cannot run.
+    /// The filter cannot run.
     pub fn analysis(&self, name: Option<String>, source: String) -> Result<Analysis, FilterError> {
         let order = self.checked()?.order();
         let run = self.as_run();
@@ -189,9 +189,9 @@ impl Coefficients {
         })
     }
 
-    /// The frequency at which `|H|` first falls to `1/√2`, and the maximum of `|H|`, for a DC gain of 1.
+    /// Returns the frequency at which `|H|` first falls to `1/√2`, and the maximum of `|H|`, for a DC gain of 1.
     fn landmarks(&self, poles: &[Complex64]) -> (Option<f64>, f64) {
-        // Half a per cent apart from 1e-8 to 1, and where a pole makes a peak.
+        // Points at intervals of half a per cent from 1e-8 to 1, and at the frequencies of poles, which have peaks.
         let mut grid: Vec<f64> = (0..=4000).map(|i| 10f64.powf(f64::from(i) / 500.0 - 8.0)).collect();
         grid.extend(poles.iter().map(|pole| pole.arg().abs() / PI));
         grid.sort_by(f64::total_cmp);
@@ -212,7 +212,7 @@ impl Coefficients {
             }
             below = *frequency;
         }
-        // Ternary search between the neighbours of the best.
+        // Ternary search between the neighbours of the best point.
         let (mut low, mut high) = (grid[best.1.saturating_sub(1)], grid[(best.1 + 1).min(grid.len() - 1)]);
         for _ in 0..100 {
             let (left, right) = ((2.0 * low + high) / 3.0, (low + 2.0 * high) / 3.0);

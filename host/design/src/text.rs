@@ -1,14 +1,14 @@
-//! A filter in a few lines, for people.
+//! Formats the analysis of a filter as a few lines of text.
 
 use super::poles::poles_text;
 use super::{Analysis, Coefficients};
 use num_complex::Complex64;
 use std::fmt;
 
-/// Cells of the widest bar.
+/// Width of the longest bar in characters.
 const BAR: f64 = 40.0;
 
-/// Four significant digits.
+/// Formats four significant digits.
 fn short(x: f64) -> String {
     if x == 0.0 || x.abs() < 1e-12 {
         return "0".into();
@@ -18,16 +18,16 @@ fn short(x: f64) -> String {
     if (-4..=3).contains(&exponent) { format!("{x:.*}", (3 - exponent) as usize) } else { scientific }
 }
 
-/// A bar of `cells` cells, by eighths.
+/// Formats a bar of `cells` cells, in eighths.
 fn bar(cells: f64) -> String {
     let eighths = (8.0 * cells).round() as usize;
     let rest = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8];
     format!("{}{rest}", "█".repeat(eighths / 8)).trim_end().to_owned()
 }
 
-/// Decibels to a tenth.
+/// Formats decibels to a tenth.
 fn decibels(gain: f64) -> String {
-    // Adding 0 takes the sign off a zero.
+    // Adding 0 removes the sign of a zero.
     if gain < 1e-12 { "-inf".into() } else { format!("{:.1}", (200.0 * gain.log10()).round() / 10.0 + 0.0) }
 }
 
@@ -118,7 +118,7 @@ min k       least of the impulse response; max c: most of the step response
 lr x h <    SGD is stable for a learning rate x curvature below (2: no filter)
 flags       for damper filter; the filter of damper train takes the name";
 
-/// A table of filters, one a line.
+/// Formats a table of filters, one per line.
 #[must_use]
 pub fn list(filters: &[Analysis]) -> String {
     let head = [

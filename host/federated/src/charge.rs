@@ -1,15 +1,17 @@
 //! The charge of a federation against the budget of a device's data.
 //!
-//! A budget composes events: a rate and a multiplier for each round. Those of a federation are of the party that learns most, so they bound what any
-//! of them learns: fewest noises, and a rate of 1 where the time of an answer may show the draw.
+//! A budget composes events: a sampling rate and a multiplier for each round. The events are those of the party that
+//! learns the most, so they bound the privacy loss to every party. They use the smallest number of noise terms, and a
+//! rate of 1 if the time of an answer may reveal the draw.
 //!
-//! | plan | noises of a round |
+//! | plan | noise terms of a round |
 //! | --- | --- |
-//! | `clear` | the device's own: the server reads its update |
-//! | `prio` | `n − 1 − c`, a participant's; of local noise at least 1 |
+//! | `clear` | the device's own, because the server reads its update |
+//! | `prio` | `n − 1 − c`, as for a participant. With local noise at least 1 |
 //!
-//! The whole plan is charged at once, before its first round. A sum of discrete Gaussians is none, and an integer may leave its range; both change δ by
-//! less than 1e-20 (`damper_accounting::NoiseShares`), and one part in 10⁹ of the multiplier pays for it.
+//! The whole plan is charged at once, before its first round. A sum of discrete Gaussians is not a discrete Gaussian,
+//! and an integer may leave its range. Both change δ by less than 1e-20 (`damper_accounting::NoiseShares`). Lowering
+//! the multiplier by one part in 10⁹ covers this.
 
 use super::RoundError;
 use damper_accounting::{Accountant, Recorded};
@@ -18,7 +20,7 @@ use damper_core::accounting::{Rate, SampledGaussian};
 use damper_federation::{Aggregation, DeviceNoise, FederationPlan, RoundLedger};
 use std::path::Path;
 
-/// The events of `plan`, of the party that learns most.
+/// Returns the events of `plan` for the party that learns the most.
 fn run_plan(plan: &FederationPlan) -> Result<RunPlan, RoundError> {
     let noises = match plan.aggregation {
         Aggregation::Clear => 1,
@@ -41,12 +43,12 @@ fn run_plan(plan: &FederationPlan) -> Result<RunPlan, RoundError> {
     })
 }
 
-/// Charges `plan` to the budget in `file`, once for the ledger of the device, which is in `folder`. When it returns, the charge survives a
-/// power cut. A ledger that was made anew, or another plan, is charged anew.
+/// Charges `plan` to the budget in `file`, once per ledger of the device, which is in `folder`. The charge is durable
+/// when it returns. A recreated ledger, or another plan, is charged again.
 ///
 /// # Errors
 ///
-/// The plan is a simulation's, it would exceed the limit, or the budget cannot be read or written.
+/// The plan is a simulation, it would exceed the limit, or the budget cannot be read or written.
 pub fn charge_budget(
     file: &Path,
     folder: &Path,
@@ -55,7 +57,7 @@ pub fn charge_budget(
 ) -> Result<(), ChargeError> {
     let charge = run_plan(plan)?;
     let budget = BudgetFile::open(file)?;
-    // The plan and the ledger, however the folder is named.
+    // Identifies the plan and the ledger, independent of the folder's name.
     let command = format!("federation {} of ledger {}", plan.digest(), ledger.folder_number());
     let is_charged = budget.record().charges.iter().any(|made| made.command == command && made.plan == charge);
     if !is_charged {
@@ -64,7 +66,7 @@ pub fn charge_budget(
     Ok(())
 }
 
-/// A federation that cannot be charged.
+/// The error of a federation that cannot be charged.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ChargeError {
@@ -110,7 +112,8 @@ mod tests {
         FederationPlan::new(settings, 650, "m".repeat(64)).unwrap()
     }
 
-    // One budget for all plans: each is charged once, at what the party that learns most learns, and composition is by events.
+    // One budget for all plans. Each is charged once, at the cost to the party that learns the most, and composition is
+    // by events.
     #[test]
     fn budget_pays_for_each_plan_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -129,14 +132,14 @@ mod tests {
         // 20 rounds at rate 1 and multiplier 4.
         let server = first.epsilon(20).unwrap().server.unwrap();
         assert!((total() / server - 1.0).abs() < 1e-6 && (server - 4.985).abs() < 0.001, "{} {server}", total());
-        // Of ten devices behind two aggregators nine noises are left.
+        // With two aggregators, nine noise terms of ten devices remain.
         let hidden = plan(&PlanSettings { aggregation: Aggregation::Prio, ..settings() });
         charge("two", &hidden).unwrap();
         // Inverse variances add: 20/16 + 20/(16·9).
         let both = plan(&PlanSettings { noise_multiplier: 4.0 / (10f64 / 9.0).sqrt(), ..settings() });
         let wanted = both.epsilon(20).unwrap().server.unwrap();
         assert!((total() / wanted - 1.0).abs() < 1e-3, "{} {wanted}", total());
-        // The same price for another plan, or for a ledger that was lost and made anew: each pays.
+        // The same cost for another plan, or for a ledger that was lost and recreated. Each is charged.
         let runs = || BudgetFile::open(&file).unwrap().record().charges.len();
         let before = runs();
         let other = plan(&PlanSettings {
@@ -164,7 +167,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("other"), folder.path().join("link")).unwrap();
         charge("link", &other).unwrap();
         assert_eq!(runs(), before + 3);
-        // A third is above the limit.
+        // A third plan exceeds the limit.
         let third = plan(&PlanSettings { rounds: 30, ..settings() });
         assert!(charge("three", &third).unwrap_err().to_string().contains("limit"));
         let seeded = plan(&PlanSettings { simulation: true, ..settings() });

@@ -1,13 +1,14 @@
-//! A device's round: draw its units, charge, clip and add their contributions, add its noise, and give the bytes.
+//! A device's round: draw its units, charge, clip and sum their contributions, add its noise, and return the bytes.
 //!
-//! # What a server can ask
+//! # Influence of the server
 //!
-//! The network is the device's own file, that of the plan. A request has a round and the values of the trained parameters, which are finite, or it
-//! is refused in the same words whatever is wrong. So no server chooses the network, the loss, the classes or the shapes that rows are held against:
-//! what depends on rows is found when the device reads them, before any request. After the charge, contributions that fail leave noise alone.
+//! The network is the device's own file, which the plan fixes. A request has a round and the values of the trained
+//! parameters, which must be finite. Any invalid request gets the same error message. So the server cannot choose the
+//! network, the loss, the classes or the shapes that rows are checked against. Faults that depend on rows are found
+//! when the device reads them, before any request. If contributions fail after the charge, the update is noise alone.
 //!
-//! Each round has a fresh key from the operating system, which is erased: no key is on the disk, and noise of two rounds is independent
-//! whatever was lost in between.
+//! Each round has a fresh key from the operating system, which is erased. So no key is on disk, and the noise of two
+//! rounds is independent, even after a loss between them.
 
 use super::contributions::{Contributions, Take};
 use super::{RoundError, Users};
@@ -33,17 +34,17 @@ use damper_train::{ModelAndData, TrainError};
 use std::convert::Infallible;
 use std::fmt;
 
-/// A device's model and samples, and whose they are.
+/// A device's model and samples, with their users.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceData<'a> {
     /// The round's model, and the device's data.
     pub read: &'a ModelAndData,
-    /// Its users. Not used if the unit is a sample.
+    /// The users of the samples. Not used if the unit is a sample.
     pub users: &'a Users,
 }
 
 impl DeviceData<'_> {
-    /// The number of its units.
+    /// Returns the number of units.
     #[must_use]
     pub fn units(&self, unit: Unit) -> usize {
         match unit {
@@ -53,21 +54,22 @@ impl DeviceData<'_> {
     }
 }
 
-/// What a server asks of a device.
+/// A server's request to a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The round, counted from 0.
     pub round: u32,
-    /// The trained parameters, `[D]`, flat, in the gradient graph's order. None for the model's own, in round 0 alone.
+    /// The trained parameters, `[D]`, flat, in the gradient graph's order. `None` uses the model's own, and is valid
+    /// only in round 0.
     pub params: Option<&'a [f32]>,
 }
 
 impl Request<'_> {
-    /// Refuses what is no request of `plan`, in the same words whatever is wrong.
+    /// Returns an error unless this is a request of `plan`. The message is the same for any fault.
     ///
     /// # Errors
     ///
-    /// It is none.
+    /// It is not a request of `plan`.
     pub fn check(&self, plan: &FederationPlan) -> Result<(), FederationError> {
         let fits = match self.params {
             None => self.round == 0,
@@ -77,7 +79,7 @@ impl Request<'_> {
     }
 }
 
-/// What runs the network.
+/// The backend and options that run the network.
 #[derive(Clone, Copy)]
 pub struct Machine<'a> {
     /// The backend.
@@ -86,14 +88,15 @@ pub struct Machine<'a> {
     pub options: &'a GradientOptions,
 }
 
-/// Hears of a round while it is computed.
+/// Callbacks during the computation of a round.
 #[derive(Default)]
 pub struct Listening<'a> {
-    /// Hears how many drawn contributions were not finite, if any, so that they added nothing, and why an update is noise alone. Both depend on
-    /// the device's rows, and no ε covers them.
+    /// Receives the number of drawn contributions that were not finite and added nothing, if any. Also receives the
+    /// reason if an update is noise alone. Both depend on the device's rows, and ε does not cover them.
     pub rows: Option<&'a mut dyn FnMut(&str)>,
-    /// Takes the update without any unit, once the round is charged and before a contribution is computed: it may be sent in the place of the
-    /// round's update if that is late. Both have the same noise: one of them leaves the device, and the other never does.
+    /// Receives the update without any unit, after the charge of the round and before any contribution. It may be sent
+    /// instead of the round's update if that is late. Both have the same noise, so only one of them may ever leave the
+    /// device.
     pub noise_alone: Option<&'a mut dyn FnMut(Vec<u8>)>,
 }
 
@@ -114,11 +117,11 @@ pub struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    /// Device `number`, counted from 1. `seed` is that of a simulation.
+    /// Creates device `number`, counted from 1. `seed` is for a simulation.
     ///
     /// # Errors
     ///
-    /// The plan has no such device; it is a simulation and there is no seed, or the other way round.
+    /// The plan has no such device, it is a simulation without a seed, or it is private with a seed.
     pub fn new(plan: &'a FederationPlan, number: u32, seed: Option<u64>) -> Result<Self, RoundError> {
         if !(1..=plan.devices).contains(&number) {
             let problem = format!("the plan has devices 1 to {}; give the device's own number", plan.devices);
@@ -137,18 +140,19 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The generator of `round`. Of a simulation it is one for all rounds of the device, as the noise of a round has its own address.
+    /// Returns the generator of `round`. A simulation has one generator for all rounds of the device, because the noise
+    /// of each round has its own address.
     pub(super) fn generator(&self) -> Result<RunGenerator, RoundError> {
         let seed = self.seed.map(|seed| (seed << 32).wrapping_add(u64::from(self.number)));
         Ok(generator::fresh(seed)?)
     }
 
-    /// The units of the draw of `round`, ascending.
+    /// Returns the units drawn in `round`, ascending.
     pub(super) fn draw(&self, generator: &RunGenerator, round: u32, units: u32) -> Result<Vec<u32>, RoundError> {
         Ok(poisson(generator, round, self.plan.rate()?, units).collect())
     }
 
-    /// The contributions of the device, checked against the plan.
+    /// Returns the contributions of the device, checked against the plan.
     pub(super) fn contributions<'d>(
         &self,
         data: DeviceData<'d>,
@@ -157,12 +161,12 @@ impl<'a> Device<'a> {
         Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)
     }
 
-    /// Charges the round of `request` to `ledger`, on the disk, before anything is read: for a device that has joined, which answers whatever its
-    /// rows are, and takes as long as it likes to read them.
+    /// Charges the round of `request` to `ledger`, on disk, before anything is read. This is for a device that has
+    /// joined, which answers for any rows, and may take any time to read them.
     ///
     /// # Errors
     ///
-    /// The request is not of the plan, its round is charged already, or the disk fails.
+    /// The request is not of the plan, its round is already charged, or the disk fails.
     pub fn charge(&self, request: Request<'_>, ledger: &mut RoundLedger) -> Result<ChargedRound<'a>, RoundError> {
         request.check(self.plan)?;
         ledger.at(request.round)?;
@@ -171,12 +175,13 @@ impl<'a> Device<'a> {
         Ok(ChargedRound { device: *self, round: request.round, step, generator })
     }
 
-    /// The bytes of the device's update that `request` asks for. The round is charged to `ledger`, on the disk, before a unit is drawn. If the
-    /// contributions cannot be computed after that, the update is noise alone.
+    /// Returns the bytes of the update that answers `request`. The round is charged to `ledger`, on disk, before a unit
+    /// is drawn. If the contributions cannot be computed after that, the update is noise alone.
     ///
     /// # Errors
     ///
-    /// The request is not of the plan, its round is charged already, the data or the model does not fit, or the disk fails.
+    /// The request is not of the plan, its round is already charged, the data or the model does not fit, or the disk
+    /// fails.
     pub fn update(
         &self,
         data: DeviceData<'_>,
@@ -187,7 +192,7 @@ impl<'a> Device<'a> {
         self.update_telling(data, request, machine, ledger, &mut Listening::default())
     }
 
-    /// As [`update`](Self::update), and tells `listening`.
+    /// Does the same as [`update`](Self::update), and calls `listening`.
     ///
     /// # Errors
     ///
@@ -210,7 +215,7 @@ impl<'a> Device<'a> {
         charged.add(contributions, listening)
     }
 
-    /// The contributions at the parameters of `request`, tried.
+    /// Returns the contributions at the parameters of `request`, after a trial run.
     fn ready<'d>(
         &self,
         data: DeviceData<'d>,
@@ -226,7 +231,8 @@ impl<'a> Device<'a> {
     }
 }
 
-/// A round that a device's ledger has charged. What leaves of it is one of its updates: all have the same noise.
+/// A round that a device's ledger has charged. Only one of its updates may leave the device, because all have the same
+/// noise.
 pub struct ChargedRound<'a> {
     device: Device<'a>,
     round: u32,
@@ -235,16 +241,16 @@ pub struct ChargedRound<'a> {
 }
 
 impl ChargedRound<'_> {
-    /// The bytes of the update without any unit.
+    /// Returns the bytes of the update without any unit.
     ///
     /// # Errors
     ///
-    /// The core refuses the step.
+    /// The core rejects the step.
     pub fn noise_alone(&self) -> Result<Vec<u8>, RoundError> {
         self.emit(&mut |_| Ok(()))?
     }
 
-    /// The bytes of the update to which `fill` adds contributions; its error if it fails.
+    /// Returns the bytes of the update to which `fill` adds contributions, or its error.
     fn emit(&self, fill: &mut Fill<'_>) -> Result<Result<Vec<u8>, RoundError>, RoundError> {
         let plan = self.device.plan;
         let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
@@ -260,11 +266,11 @@ impl ChargedRound<'_> {
         Ok(Ok(bytes))
     }
 
-    /// The bytes of the update; noise alone if the contributions of `data` cannot be computed.
+    /// Returns the bytes of the update. It is noise alone if the contributions of `data` cannot be computed.
     ///
     /// # Errors
     ///
-    /// The core refuses the step.
+    /// The core rejects the step.
     pub fn update(
         &self,
         data: DeviceData<'_>,
@@ -293,7 +299,7 @@ impl ChargedRound<'_> {
         let mut non_finite = 0;
         let filled = self.emit(&mut |add| {
             contributions.each(&drawn, &mut |parts| {
-                // As the core judges it.
+                // Uses the same test as the core.
                 non_finite += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
                 add(parts)
             })
@@ -301,7 +307,7 @@ impl ChargedRound<'_> {
         let bytes = match filled {
             Ok(bytes) => bytes,
             Err(error) => {
-                // Whether they fail may depend on rows, so the server is not told.
+                // The failure may depend on rows, so the server does not learn about it.
                 listening.of_rows(&failed(&error));
                 return self.noise_alone();
             }
@@ -317,28 +323,28 @@ impl ChargedRound<'_> {
     }
 }
 
-/// Adds contributions by its argument.
+/// Adds contributions by calling its argument.
 type Fill<'a> = dyn FnMut(&mut Take<'_>) -> Result<(), RoundError> + 'a;
 
 fn failed(error: &RoundError) -> String {
     format!("the update is noise alone, for the units' contributions failed: {error}")
 }
 
-/// The step of a round of `plan`.
+/// Returns the step of a round of `plan`.
 fn step(plan: &FederationPlan) -> Result<PrivateStep, RoundError> {
     Ok(PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::new(Grid::new(plan.grid_bits)?, plan.sigma)?,
         clip: FlatL2,
         threshold: Fixed(plan.clip),
         filter: Identity,
-        // The server moves the parameters.
+        // The server updates the parameters.
         optimizer: Sgd::new(0.0, false, 0.0)?,
         schedule: Constant(1.0),
         expected_batch: plan.expected_batch,
     })?)
 }
 
-/// A round that its device's ledger has charged.
+/// A round that the device's ledger has charged.
 struct Charged(u32);
 
 impl Store for Charged {

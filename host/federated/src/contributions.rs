@@ -1,4 +1,5 @@
-//! The contribution of each unit of a device, **not private**: neither clipped nor with noise. The core takes them one by one.
+//! The contribution of each unit of a device, **not private**: without clipping and noise. The core receives them one
+//! at a time.
 
 use super::{RoundError, Users};
 use damper_core::error::CallError;
@@ -11,7 +12,7 @@ use damper_train::inside::worker::{ChunkRows, ExactGradients, PlainSums};
 use damper_train::{ModelAndData, TrainError};
 use std::num::NonZeroUsize;
 
-/// Takes a contribution in consecutive parts.
+/// Receives a contribution in consecutive segments.
 pub(super) type Take<'a> = dyn FnMut(&[&[f32]]) -> Result<(), CallError> + Send + 'a;
 
 /// The units of a device, at the parameters of its model.
@@ -28,11 +29,11 @@ enum Units<'a> {
 }
 
 impl<'a> Contributions<'a> {
-    /// Loads the gradient graph of `read`, whose parameters are the round's.
+    /// Loads the gradient graph of `read`, which has the parameters of the round.
     ///
     /// # Errors
     ///
-    /// The model is not the plan's, or the backend cannot run it.
+    /// The model is not that of the plan, or the backend cannot run it.
     pub(super) fn new(
         plan: &FederationPlan,
         read: &'a ModelAndData,
@@ -66,12 +67,12 @@ impl<'a> Contributions<'a> {
         Ok(Self { params, split, rows, units })
     }
 
-    /// Takes contributions at other parameters from now on, those of a later round.
+    /// Switches to other parameters, those of a later round.
     pub(super) fn move_to(&mut self, params: &[f32]) {
         self.params.copy_from_slice(params);
     }
 
-    /// The units of the device.
+    /// Returns the number of units of the device.
     pub(super) fn count(&self) -> u32 {
         let count = match &self.units {
             Units::Samples { .. } => self.split.len(),
@@ -80,7 +81,8 @@ impl<'a> Contributions<'a> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Takes the first sample's gradient and drops it, so that a backend that cannot run the network says so before a round is charged.
+    /// Computes and drops the first sample's gradient, so that a backend that cannot run the network fails before a
+    /// round is charged.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl<'a> Contributions<'a> {
         Ok(())
     }
 
-    /// Hands the contribution of each of `drawn` to `take`, in their order.
+    /// Calls `take` with the contribution of each of `drawn`, in order.
     pub(super) fn each(&mut self, drawn: &[u32], take: &mut Take<'_>) -> Result<(), RoundError> {
         let Self { params, split, rows, units } = self;
         match units {
@@ -136,7 +138,7 @@ impl<'a> Contributions<'a> {
     }
 }
 
-/// The core takes every gradient that has the parameters' shapes.
+/// The core accepts every gradient with the parameters' shapes.
 fn refused(error: CallError) -> TrainError {
     TrainError::Run(format!("a contribution was not taken: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The errors of a round.
+//! Errors of a round.
 
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
@@ -7,7 +7,7 @@ use damper_files::FileError;
 use damper_onnx::SettingError;
 use damper_train::TrainError;
 
-/// Why a round did not happen: one line that names the file or setting and says what to do.
+/// The error of a round: one line with the file or setting and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum RoundError {

@@ -1,13 +1,14 @@
-//! Federated rounds: a device's round, the server's round, and all of it in one process. What all sides agree on is [`damper_federation`]'s.
-//! Nothing here opens a connection, and no server chooses what a device computes.
+//! Federated rounds: a device's round, the server's round, and a whole federation in one process. [`damper_federation`]
+//! has the parts that all sides share. This crate opens no connections, and a server cannot choose what a device
+//! computes.
 //!
 //! ```text
 //! FederationPlan ─► device: draw units ─ contributions ─ clip, sum, noise (core) ─► bytes
 //!                ─► server: charge the round ─ Aggregate ─ next parameters
 //! ```
 //!
-//! A *unit* is what is protected: a sample, or a user with all of its samples. A device draws its own units, each by a coin, so nobody
-//! else knows the draw. What it emits has its own noise ([`damper_core::update`]).
+//! A *unit* is protected: a sample, or a user with all of its samples. A device draws its own units, each by a
+//! Bernoulli trial, so no other party learns the draw. Its updates have their own noise ([`damper_core::update`]).
 
 mod charge;
 mod client;

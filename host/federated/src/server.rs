@@ -1,10 +1,11 @@
-//! The server's round: which updates are added, and how their sum moves the parameters.
+//! The server's round: the selection of updates, and the parameter update from their sum.
 //!
 //! ```text
 //! θ_i ← F(θ_i − F(lr · F(F(sum_i) · F(clip / 2^b / (B·n)))))
 //! ```
 //!
-//! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
+//! F rounds to float32, B is the expected number of units of a device, and n the number of added updates, which is
+//! public.
 
 use super::RoundError;
 use damper_core::update::{Header, PayloadWord, Update};
@@ -32,7 +33,7 @@ impl ServerModel {
     ///
     /// # Errors
     ///
-    /// It is no model that can be trained.
+    /// It is not a trainable model.
     pub fn read(
         file: &Path,
         of_file: LoadOptions,
@@ -46,11 +47,13 @@ impl ServerModel {
         Ok(Self { model, grad, params })
     }
 
-    /// Moves the parameters by the mean of the updates whose sum is `sum`, the bytes that [`Aggregate`](damper_federation::aggregate::Aggregate) gives.
+    /// Updates the parameters by the mean of the updates with the sum `sum`, in the bytes of
+    /// [`Aggregate`](damper_federation::aggregate::Aggregate).
     ///
     /// # Errors
     ///
-    /// They are not a sum of this plan, it has fewer updates than the plan's noise is for, or the model has other parameters.
+    /// The bytes are not a sum of this plan, it has fewer updates than the plan's noise requires, or the model has
+    /// other parameters.
     pub fn apply(&mut self, plan: &FederationPlan, sum: &[u8]) -> Result<(), RoundError> {
         let update = Update::parse(sum).map_err(|error| FederationError::Sum(error.to_string()))?;
         let header = *update.header();
@@ -66,7 +69,7 @@ impl ServerModel {
         self.apply_sum(plan, &units, header.devices)
     }
 
-    /// [`apply`](Self::apply) of the sum of `devices` updates, `[D]`, in grid units.
+    /// Does the same as [`apply`](Self::apply), for the sum of `devices` updates, `[D]`, in grid units.
     pub(super) fn apply_sum(&mut self, plan: &FederationPlan, sum: &[i64], devices: u32) -> Result<(), RoundError> {
         if devices < plan.smallest_cohort {
             return Err(FederationError::SmallCohort { accepted: devices, smallest: plan.smallest_cohort }.into());
@@ -86,11 +89,11 @@ impl ServerModel {
         Ok(())
     }
 
-    /// Takes the trained parameters of a round, `[D]`, flat, in the gradient graph's order.
+    /// Sets the trained parameters of a round, `[D]`, flat, in the gradient graph's order.
     ///
     /// # Errors
     ///
-    /// They are not as many as the plan's, or not finite.
+    /// Their number differs from the plan's, or they are not finite.
     pub fn set_params(&mut self, plan: &FederationPlan, params: &[f32]) -> Result<(), RoundError> {
         if params.len() != self.params.len() || !params.iter().all(|x| x.is_finite()) {
             return Err(FederationError::Request { parameters: plan.parameters }.into());
@@ -99,13 +102,13 @@ impl ServerModel {
         Ok(())
     }
 
-    /// The parameters, flat, in the gradient graph's order.
+    /// Returns the parameters, flat, in the gradient graph's order.
     #[must_use]
     pub fn params(&self) -> &[f32] {
         &self.params
     }
 
-    /// The names of columns and classes that the model holds.
+    /// Returns the names of columns and classes in the model.
     ///
     /// # Errors
     ///
@@ -114,7 +117,7 @@ impl ServerModel {
         data_names(&self.model)
     }
 
-    /// The model with its parameters, and with the names of `plan`.
+    /// Returns the model with its parameters, and with the names of `plan`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,8 @@
-//! A whole federation in one process, without bytes, ledgers or a network: one sum of all contributions and noise in 64 bits.
+//! A whole federation in one process, without bytes, ledgers or a network: a single 64-bit sum of all contributions and
+//! noise.
 //!
-//! It has the bits of the federation that it simulates: integers add up in any order, and each device's draw and noise are its own.
+//! Its result is bit-identical to that of the simulated federation. Integers can be added in any order, and each
+//! device's draw and noise are independent of the others.
 
 use super::client::Device;
 use super::contributions::Contributions;
@@ -12,7 +14,7 @@ use damper_core::private::SumWord;
 use damper_federation::FederationPlan;
 use damper_train::TrainError;
 
-/// A device that is not part of a round: it left, or its update was refused.
+/// A device that is missing from a round, because it left or its update was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Absent {
     /// The round, counted from 0.
@@ -21,7 +23,8 @@ pub struct Absent {
     pub device: u32,
 }
 
-/// Takes `server` through all rounds of `plan`, a simulation with `seed`. `devices` has the model and the data of each.
+/// Runs all rounds of `plan`, a simulation with `seed`, on `server`. `devices` has the model and the data of each
+/// device.
 ///
 /// # Errors
 ///
@@ -56,7 +59,7 @@ pub fn simulate(
     Ok(())
 }
 
-/// Adds a device's contributions to `round`, clipped and on the grid, and its noise.
+/// Adds a device's contributions, clipped and on the grid, and its noise to `round`.
 fn add(
     plan: &FederationPlan,
     device: &Device<'_>,

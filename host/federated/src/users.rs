@@ -1,32 +1,32 @@
-//! The users of a device: which of its samples are whose.
+//! The users of a device, with their samples.
 
 use super::RoundError;
 use damper_onnx::SettingError;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The samples of each user, in the order of their rows. Users are in the order of their first row.
+/// The samples of each user, in row order. Users are in the order of their first row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Users(Vec<Vec<u32>>);
 
 impl Users {
-    /// All `rows` samples are one user's: a person's own device.
+    /// Assigns all `rows` samples to one user, for a personal device.
     #[must_use]
     pub fn one(rows: u32) -> Self {
         Self(vec![(0..rows).collect()])
     }
 
-    /// Reads a text that has the name of a user in each line, of as many lines as there are training `rows`. `file` is named in errors.
+    /// Parses a text with the name of a user per line, one for each of the training `rows`. `file` is for errors.
     ///
     /// # Errors
     ///
-    /// A line is empty, or there are more or fewer.
+    /// A line is empty, or the number of lines is wrong.
     pub fn read(text: &str, rows: usize, file: &Path) -> Result<Self, RoundError> {
         let refuse = |problem: String| SettingError::new("users", file.display(), problem).into();
         let mut users: Vec<Vec<u32>> = vec![];
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut lines = 0usize;
-        // A byte order mark is no letter of the first name: its user would be two.
+        // A byte order mark must not become part of the first name, which would split its user.
         for (row, line) in text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate() {
             if line.is_empty() {
                 return Err(refuse(format!("line {} is empty; give the user of each training row", row + 1)));
@@ -44,19 +44,19 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// The number of users.
+    /// Returns the number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns true if there is no user.
+    /// Returns true if the list of users is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The samples of a user.
+    /// Returns the samples of a user.
     pub(super) fn samples(&self, user: u32) -> &[u32] {
         self.0.get(user as usize).map_or(&[], Vec::as_slice)
     }
@@ -70,7 +70,7 @@ mod tests {
     fn rows_go_to_their_users() {
         let users = Users::read("ann\nbob\nann \n\tcy\nbob\n", 5, Path::new("u")).unwrap();
         assert_eq!(users, Users(vec![vec![0, 2], vec![1, 4], vec![3]]));
-        // A byte order mark would make one user two.
+        // A byte order mark would split one user into two.
         assert_eq!(Users::read("\u{feff}ann\nbob\nann \n\tcy\nbob\n", 5, Path::new("u")).unwrap(), users);
         assert_eq!((users.len(), users.samples(2), users.samples(9)), (3, &[3][..], &[][..]));
         assert_eq!(Users::one(3), Users(vec![vec![0, 1, 2]]));

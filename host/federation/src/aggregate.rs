@@ -1,17 +1,18 @@
-//! The server of a federation: it adds the updates of its devices, and does nothing else.
+//! The server of a federation, which only adds the updates of its devices.
 //!
-//! Each update is a device's clipped sum with its own noise on it ([`damper_core::update`]): integers on one grid, so their total is
-//! exact and does not depend on order. Adding is post-processing; no budget is spent here, and no data is seen.
+//! Each update is a device's clipped sum plus its own noise ([`damper_core::update`]). Updates are integers on one
+//! grid, so their total is exact and does not depend on the order. Adding is post-processing. It is not charged to a
+//! budget and does not see data.
 
 use crate::{Asked, Envelope, EnvelopeError, FederationPlan};
 use damper_core::numerics::digest::Digest;
 use damper_core::update::{Header, PayloadWord, Update, UpdateError};
 use std::collections::HashMap;
 
-/// Why updates cannot be added: one line that names the file.
+/// The reason why updates cannot be added: one line with the file.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum AggregateError {
-    /// Bytes that are no update.
+    /// The bytes are not an update.
     #[error("{name}: {error}")]
     Damaged {
         /// The file.
@@ -19,29 +20,29 @@ pub enum AggregateError {
         /// The problem.
         error: UpdateError,
     },
-    /// An update that is a sum already.
+    /// The update is already a sum.
     #[error("{name}: a sum of {devices} devices already, whose devices are not known; give the devices' own updates")]
     Sum {
         /// The file.
         name: String,
-        /// Devices in it.
+        /// Number of devices in the sum.
         devices: u32,
     },
-    /// Updates of different configurations.
+    /// The updates have different configurations.
     #[error("{name}: its {what} is {got}, that of {first} is {wanted}; add updates of one configuration and round")]
     Mixed {
         /// The file.
         name: String,
         /// The field that differs.
         what: &'static str,
-        /// The file's.
+        /// The value in this file.
         got: String,
         /// The first file.
         first: String,
-        /// The first file's.
+        /// The value in the first file.
         wanted: String,
     },
-    /// A device that the federation does not have.
+    /// The federation does not have this device.
     #[error(
         "{name}: an update of device {device}, and the plan has devices 1 to {devices}; it is not of this federation"
     )]
@@ -50,10 +51,10 @@ pub enum AggregateError {
         name: String,
         /// The device.
         device: u64,
-        /// Devices of the plan.
+        /// Number of devices in the plan.
         devices: u32,
     },
-    /// An update of a plan with members that is not signed by one.
+    /// The plan has members, but none of them signed the update.
     #[error("{name}: {error}")]
     Unsigned {
         /// The file.
@@ -61,7 +62,7 @@ pub enum AggregateError {
         /// The problem.
         error: EnvelopeError,
     },
-    /// A member that signed another device's update.
+    /// A member signed another device's update.
     #[error(
         "{name}: signed by device {signer}, and an update of device {device}; a member speaks for its own device alone"
     )]
@@ -73,24 +74,24 @@ pub enum AggregateError {
         /// The device in the update.
         device: u64,
     },
-    /// Integers that no honest device emits.
+    /// The update has integers outside the range of honest devices.
     #[error("{name}: an integer of device {device}'s update is above {largest}, and no honest update has one")]
     OutOfRange {
         /// The file.
         name: String,
         /// The device.
         device: u64,
-        /// The largest magnitude.
+        /// The maximum magnitude.
         largest: u32,
     },
-    /// A device that is there twice.
+    /// The device already has an update in the sum.
     #[error("{name}: an update of device {device}, as {other} is; a device is added once a round, leave one out")]
     Duplicate {
         /// The file.
         name: String,
         /// The device.
         device: u64,
-        /// The file it came in before.
+        /// The file with its earlier update.
         other: String,
     },
 }
@@ -101,12 +102,13 @@ pub struct Aggregate<'a> {
     sum: Vec<i64>,
     first: Option<(String, Header)>,
     names: HashMap<u64, String>,
-    /// The round that updates must be of.
+    /// The request that updates must answer.
     asked: Option<Asked<'a>>,
 }
 
 impl<'a> Aggregate<'a> {
-    /// A sum of updates that answer `request` in `round` of `plan`, which is called `name`. If it has members, each is signed.
+    /// Creates an empty sum of updates that answer `request` in `round` of `plan`, which is called `name`. If the plan
+    /// has members, each update must be signed.
     #[must_use]
     pub fn of_plan(name: &str, plan: &'a FederationPlan, round: u32, request: [u8; 32]) -> Self {
         Self {
@@ -116,12 +118,12 @@ impl<'a> Aggregate<'a> {
         }
     }
 
-    /// Adds an update, the content of the file `name`; the device that it is of.
+    /// Adds an update with the content of the file `name`. Returns its device.
     ///
     /// # Errors
     ///
-    /// It is damaged, a sum, of another configuration, not signed by the member for which it speaks, out of the plan's range, or of a device that
-    /// was added; nothing was added then.
+    /// The update is damaged, is a sum, has another configuration, or is out of the plan's range. Or its member did not
+    /// sign it, or its device was already added. Nothing is added then.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<u64, AggregateError> {
         let name = name.to_owned();
         let (bytes, signer) = match &self.asked {
@@ -161,27 +163,27 @@ impl<'a> Aggregate<'a> {
         }
         self.names.insert(header.device, name);
         self.sum.resize(header.dim as usize, 0);
-        // Below 2³² devices, 32-bit integers cannot overflow 64 bits.
+        // With fewer than 2³² devices, sums of 32-bit integers cannot overflow 64 bits.
         for (sum, units) in self.sum.iter_mut().zip(update.units()) {
             *sum += units;
         }
         Ok(header.device)
     }
 
-    /// The sum's header; none before anything was added.
+    /// Returns the sum's header. `None` before any update was added.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
         let (_, header) = self.first.as_ref().filter(|_| !self.names.is_empty())?;
         Some(Header { device: 0, devices: u32::try_from(self.names.len()).unwrap_or(u32::MAX), ..*header })
     }
 
-    /// The sum, `[D]`, in grid units.
+    /// Returns the sum, `[D]`, in grid units.
     #[must_use]
     pub fn sum(&self) -> &[i64] {
         &self.sum
     }
 
-    /// The sum as an update; none before anything was added.
+    /// Returns the sum as an update. `None` before any update was added.
     #[must_use]
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = self.header()?.bytes(PayloadWord::Sum).to_vec();
@@ -193,7 +195,7 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// Returns a field that must be equal and differs between two updates.
+/// Returns a field that must be equal but differs between two updates.
 fn difference(got: &Header, wanted: &Header) -> Option<(&'static str, String, String)> {
     let pairs = [
         ("run", got.run, wanted.run),
@@ -230,7 +232,7 @@ mod tests {
 
     const DIM: usize = 1100;
 
-    /// The update of a simulated device, and how far the same step moves its parameters, in grid units.
+    /// Returns the update of a simulated device, and the parameter change by the same step, in grid units.
     fn device(sender: Sender, clip: f32, multiplier: f64) -> (Vec<u8>, Vec<f32>) {
         let step = PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), multiplier).unwrap(),
@@ -275,7 +277,7 @@ mod tests {
             orders[0].add("one", first).unwrap();
             orders[1].add("one", last).unwrap();
         }
-        // A step of rate 2¹⁶ at clip 1 moves each parameter by its units, which an f32 holds exactly.
+        // A step with learning rate 2¹⁶ at clip 1 moves each parameter by its units, which are exact in f32.
         let one_process: Vec<i64> =
             (0..DIM).map(|i| devices.iter().map(|(_, params)| -(params[i] as i64)).sum()).collect();
         assert_eq!(orders[0].sum(), one_process);
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!((sum.sum(), sum.header().unwrap().devices), (&before[..], 1));
     }
 
-    /// The bytes of an update with this header and these integers, whoever made them.
+    /// Returns the bytes of an update with this header and these integers.
     fn forged(header: Header, units: &[i32]) -> Vec<u8> {
         let mut bytes = header.bytes(PayloadWord::Device).to_vec();
         units.iter().for_each(|unit| bytes.extend(unit.to_le_bytes()));
@@ -335,7 +337,7 @@ mod tests {
         clip: 0.5,
     };
 
-    // The largest and least integers of many devices do not overflow the sum.
+    // The extreme integers of many devices do not overflow the sum.
     #[test]
     fn extreme_integers_do_not_overflow() {
         let mut sum = Aggregate::default();
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(sum.sum(), [5000 * i64::from(i32::MIN), 5000 * i64::from(i32::MAX)]);
     }
 
-    // The plan decides what fits, not the update that comes first.
+    // The plan determines which updates fit, not the first update.
     #[test]
     fn plan_decides_what_fits() {
         let plan = FederationPlan::new(&settings(), 2, "m".repeat(64)).unwrap();
@@ -366,7 +368,7 @@ mod tests {
             assert!(error.contains(word) && error.starts_with("bad.upd"), "{error}");
         }
         assert!(sum.add("long.upd", &forged(Header { dim: 3, ..header }, &[1, 2, 3])).is_err());
-        // Integers that no honest device emits: most units at the clip, and twelve deviations of the noise.
+        // Integers outside the range of honest devices: most units at the clip, and twelve deviations of the noise.
         let largest = (plan.most_units << 16) as i32 + 12 * (2 << 16);
         for units in [largest + 1, -largest - 1, i32::MAX, i32::MIN] {
             let error = sum.add("huge.upd", &forged(header, &[0, units])).unwrap_err();
@@ -378,7 +380,7 @@ mod tests {
         assert_eq!((sum.sum(), sum.header().unwrap().devices), (&[largest, -largest][..], 1));
     }
 
-    // A member's update counts if it signed it; nobody else's does, and none of them takes its place.
+    // A member's update counts only if the member signed it. Forged updates cannot displace it.
     #[test]
     fn forged_updates_displace_no_member() {
         let folder = tempfile::tempdir().unwrap();
@@ -396,10 +398,10 @@ mod tests {
         let bad = [
             // Without a signature.
             update(2, &[9, 9]),
-            // Signed by device 1, in the envelope and in the update of device 2.
+            // Signed by device 1, with device 2 in the envelope and in the update.
             Envelope::seal(&Asked::new(&plan, 1, request), 2, &update(2, &[9, 9]), &keys[0]),
             seal(1, request, &update(2, &[9, 9])),
-            // An answer to other parameters, and to another round.
+            // Answers to other parameters, and to another round.
             seal(2, other, &update(2, &[9, 9])),
             Envelope::seal(&Asked::new(&plan, 0, request), 2, &update(2, &[9, 9]), &keys[1]),
             seal(2, request, b"no update"),
@@ -416,7 +418,7 @@ mod tests {
         assert_eq!(sum.sum(), [4, -8]);
     }
 
-    // A thousand updates that others made of what they saw: none is added, and none keeps a member's own from being added.
+    // A thousand forgeries built from observed updates. None is added, and none prevents a member's own update.
     #[test]
     fn thousand_forgeries_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
@@ -444,7 +446,7 @@ mod tests {
             match random(6) {
                 0 => bytes[random(96 + 60 + 16)] ^= 1 << random(8),
                 1 => bytes.truncate(random(bytes.len())),
-                // A part of another member's.
+                // A part of another member's update.
                 2 => {
                     let other = &honest[(of + 1) % 4];
                     let (from, to) = (random(bytes.len()), random(bytes.len()));

@@ -1,7 +1,9 @@
-//! An owner's approval of a plan, and the check of the device's data against it, in the folder of the owner's device.
+//! An owner's approval of a plan, and the check of the device's data against it, stored in the folder of the owner's
+//! device.
 //!
-//! Some plans protect a device by what others do: a share of the noise, or members that are not all the server's own. Nothing proves that to a device,
-//! so its owner has to say it. A plan in which a device adds all of the noise itself, and has no members, asks for no approval.
+//! Some plans protect a device only if other parties are honest. They rely on shares of the noise, or on members that
+//! the server does not control. A device cannot verify that, so its owner must approve such a plan. A plan without
+//! members, in which a device adds all of the noise itself, does not need approval.
 
 use crate::round_ledger::{self, SETTING};
 use crate::{Aggregation, DeviceNoise, FederationError, FederationPlan};
@@ -31,8 +33,9 @@ fn is_noted(folder: &Path, name: &str, plan: &FederationPlan) -> Result<bool, Fe
     Ok(approval.is_some_and(|approval| approval.plan == plan.digest()))
 }
 
-/// Writes that the data of the device with this folder fits `plan`. From now on the device answers each request, by noise alone if its rows do not
-/// fit any more: nothing that a server sees depends on them but an update that was charged.
+/// Records that the data of the device with this folder fits `plan`. From now on the device answers each request, with
+/// noise alone if its rows do not fit any more. So everything that a server sees is independent of the rows, except a
+/// charged update.
 ///
 /// # Errors
 ///
@@ -55,7 +58,7 @@ pub fn has_joined(folder: &Path, plan: &FederationPlan) -> Result<bool, Federati
     is_noted(folder, JOINED, plan)
 }
 
-/// Writes that the owner of the device with this folder approves `plan`. The folder is made if it is not there.
+/// Records that the owner of the device with this folder approves `plan`. Creates the folder if it does not exist.
 ///
 /// # Errors
 ///
@@ -66,21 +69,21 @@ pub fn approve(folder: &Path, plan: &FederationPlan) -> Result<(), FederationErr
     note(folder, APPROVED, plan)
 }
 
-/// Refuses `plan` if its owner has to approve it and has not.
+/// Returns an error if `plan` requires the owner's approval and does not have it.
 ///
 /// # Errors
 ///
-/// It is not approved, or the approval cannot be read.
+/// The plan is not approved, or the approval cannot be read.
 pub fn check_approved(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
     let Some(reason) = reason(plan) else { return Ok(()) };
     let is_approved = is_noted(folder, APPROVED, plan)?;
     if is_approved { Ok(()) } else { Err(FederationError::NotApproved { folder: folder.into(), reason }) }
 }
 
-/// The reason for which an owner has to approve `plan`.
+/// Returns the reason why an owner must approve `plan`, if any.
 fn reason(plan: &FederationPlan) -> Option<&'static str> {
     match (plan.run, plan.noise, plan.aggregation) {
-        // The owner gives the device its seed.
+        // The owner sets the seed of the device.
         (RunKind::Simulation, ..) => None,
         (_, DeviceNoise::Shares, Aggregation::Clear) => {
             Some("a device adds a share of the noise alone, and the server reads each update")

@@ -1,7 +1,8 @@
-//! The cohort of a round: which updates are in its sum. It is on the server's disk before the round is charged, and never changes.
+//! The cohort of a round: the updates in its sum. It is on the server's disk before the round is charged, and never
+//! changes.
 //!
-//! A server that stops between the charge and the sum adds the same updates again, and the sum is the same. Two sums of one round with other
-//! devices would differ by the updates of few.
+//! A server that stops between the charge and the sum adds the same updates again and gets the same sum. If two sums of
+//! one round had different devices, they would differ by the updates of a few devices.
 
 use crate::FederationError;
 use crate::round_ledger::SETTING;
@@ -21,35 +22,35 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// No device yet, in `round`.
+    /// Creates an empty cohort for `round`.
     #[must_use]
     pub fn new(round: u32) -> Self {
         Self { round, updates: BTreeMap::new() }
     }
 
-    /// Adds the update of `device`, its bytes.
+    /// Adds the update of `device`.
     pub fn add(&mut self, device: u64, update: &[u8]) {
         self.updates.insert(device, sha256(update));
     }
 
-    /// The number of devices.
+    /// Returns the number of devices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.updates.len()
     }
 
-    /// Returns true if no device is in it.
+    /// Returns true if the cohort has no devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.updates.is_empty()
     }
 
-    /// The devices, ascending.
+    /// Returns the devices, ascending.
     pub fn devices(&self) -> impl Iterator<Item = u64> + '_ {
         self.updates.keys().copied()
     }
 
-    /// The cohort that `folder` has fixed for `round`, if there is one.
+    /// Reads the cohort that `folder` has fixed for `round`, if there is one.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Cohort {
         Ok(Some(cohort).filter(|cohort| cohort.round == round))
     }
 
-    /// Fixes the cohort in `folder`. When it returns, it survives a power cut.
+    /// Fixes the cohort in `folder`. It is durable when this returns.
     ///
     /// # Errors
     ///
@@ -73,18 +74,18 @@ impl Cohort {
         Ok(write_for(&folder.join(COHORT), text.as_bytes(), Access::Private, SETTING)?)
     }
 
-    /// Returns true if an update with these bytes is in it.
+    /// Returns true if an update with these bytes is in the cohort.
     #[must_use]
     pub fn has(&self, update: &[u8]) -> bool {
         let digest = sha256(update);
         self.updates.values().any(|known| *known == digest)
     }
 
-    /// Refuses `found` unless it has the same updates.
+    /// Returns an error unless `found` has the same updates.
     ///
     /// # Errors
     ///
-    /// A device's update is missing, or another.
+    /// A device's update is missing or differs.
     pub fn check(&self, found: &Self) -> Result<(), FederationError> {
         let differs = self.updates.iter().find(|(device, digest)| found.updates.get(device) != Some(digest));
         let more = found.updates.keys().find(|device| !self.updates.contains_key(device));

@@ -1,4 +1,4 @@
-//! The envelope of a member's update: what it answers, and the member's signature.
+//! The envelope of a member's update, with the request that it answers and the member's signature.
 //!
 //! # Format
 //!
@@ -18,8 +18,8 @@
 //!
 //! # Claim
 //!
-//! To the server and to whoever reads the files: an envelope that is accepted was made by the holder of the member's key, for this plan, this round
-//! and this request. It does not say that the update is honest.
+//! An accepted envelope proves that the holder of the member's key made it for this plan, this round and this request.
+//! The proof is for the server and for any reader of the files. It does not prove that the update is honest.
 
 use crate::member::SIGNATURE;
 use crate::{FederationPlan, MemberKey};
@@ -30,34 +30,35 @@ const VERSION: u32 = 1;
 const HEAD: usize = 96;
 const CONTEXT: &[u8] = b"damper update 1\n";
 
-/// An envelope that was opened: its signature is that of the plan's member.
+/// An open envelope with a valid signature of the plan's member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope<'a> {
     /// The member's number, from 1.
     pub device: u64,
-    /// The update's bytes.
+    /// The bytes of the update.
     pub update: &'a [u8],
 }
 
-/// Bytes that are no envelope of the round.
+/// The reason why bytes are not an envelope of the round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
-    /// They are no envelope.
+    /// The bytes do not have the form of an envelope.
     #[error("not a signed update: the plan has members, and each signs what it sends")]
     Form,
     /// Another plan, round or request.
     #[error("an answer to another {0}; each round is asked for and added by itself")]
     Other(&'static str),
-    /// No member has the number.
+    /// The plan has no member with this number.
     #[error("signed for device {0}, which the plan does not have")]
     Unknown(u64),
-    /// The signature is not the member's.
+    /// The signature is not that of the member.
     #[error("not signed by device {0}, for which it speaks")]
     Signature(u64),
 }
 
-/// The request that updates of a round answer. The plan's digest, which takes as long as the plan has members, is taken once.
+/// The request that updates of a round answer. It caches the plan's digest, which takes time proportional to the number
+/// of members.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The plan.
@@ -70,13 +71,13 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The request with this digest in `round` of `plan`.
+    /// Creates the request with this digest in `round` of `plan`.
     #[must_use]
     pub fn new(plan: &'a FederationPlan, round: u32, request: [u8; 32]) -> Self {
         Self { plan, round, request, digest: plan.digest_bytes() }
     }
 
-    /// The bytes before an update of so many bytes.
+    /// Returns the bytes before an update of this size.
     fn head(&self, device: u64, update: usize) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         let mut rest = &mut bytes[..];
@@ -97,7 +98,7 @@ impl<'a> Asked<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// The bytes of the envelope in which `device` answers with `update`.
+    /// Returns the bytes of an envelope in which `device` answers with `update`.
     #[must_use]
     pub fn seal(asked: &Asked<'_>, device: u64, update: &[u8], key: &MemberKey) -> Vec<u8> {
         let mut bytes = asked.head(device, update.len()).to_vec();
@@ -107,11 +108,11 @@ impl<'a> Envelope<'a> {
         bytes
     }
 
-    /// Opens an envelope that answers what was asked.
+    /// Opens an envelope that answers this request.
     ///
     /// # Errors
     ///
-    /// The bytes are none, or not signed by the member for which they speak.
+    /// The bytes are not an envelope, or the member that it names did not sign it.
     pub fn open(asked: &Asked<'_>, bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         let signed = bytes.split_last_chunk::<SIGNATURE>();
         let (message, signature) = signed.ok_or(EnvelopeError::Form)?;
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(Envelope::open(&asked, &good), Ok(Envelope { device: 3, update: b"update" }));
         let of_other = request_digest(&ours, 2, Some(&[1.5; 650]));
         for (bytes, error) in [
-            // Device 2 speaks for device 3.
+            // Device 2 signs for device 3.
             (seal(&ours, 2, 3, &request, 1), EnvelopeError::Signature(3)),
             (seal(&other, 2, 3, &request, 2), EnvelopeError::Other("plan")),
             (seal(&ours, 1, 3, &request, 2), EnvelopeError::Other("round")),
@@ -184,7 +185,8 @@ mod tests {
         }
     }
 
-    // A request has its parameters to the bit, and none is another request than the model's own written out.
+    // A request includes every bit of its parameters. A request without parameters differs from a request with the
+    // model's own.
     #[test]
     fn requests_differ_in_every_bit() {
         let (_, members) = keys(4);
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    // Every cut and every changed bit is refused.
+    // Every truncation and every changed bit is an error.
     #[test]
     fn damaged_envelope_is_error() {
         let (keys, members) = keys(4);

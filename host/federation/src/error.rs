@@ -1,4 +1,4 @@
-//! The errors of a federation.
+//! Errors of a federation.
 
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
@@ -7,7 +7,7 @@ use damper_onnx::SettingError;
 use std::io;
 use std::path::PathBuf;
 
-/// A plan, a ledger or a request that cannot be used: one line that names the file or setting and says what to do.
+/// An error of a plan, a ledger or a request: one line with the file or setting and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 #[non_exhaustive]
@@ -32,37 +32,37 @@ pub enum FederationError {
     Running(PathBuf),
     #[error("{}: its ledger cannot be used ({problem}); the rounds it charged are unknown, so nothing more is released from it", folder.display())]
     Ledger { folder: PathBuf, problem: String },
-    /// A plan that the owner of the device has to approve.
+    /// The owner of the device must approve the plan first.
     #[error("{}: its owner has not approved this plan: {reason}; read what it means and approve it: damper federation approve PLAN `ledger` {}", folder.display(), folder.display())]
     NotApproved { folder: PathBuf, reason: &'static str },
-    /// A plan that costs more than the owner of the device allows.
+    /// The plan costs more than the owner of the device allows.
     #[error("the plan costs epsilon {}, and this device's `max_epsilon` is {most}; plan fewer rounds or more noise", damper_accounting::upward(*epsilon))]
     AboveCap { epsilon: f64, most: f64 },
-    /// A plan whose ε is stated at a larger δ than the owner of the device allows.
+    /// The plan states ε at a larger δ than the owner of the device allows.
     #[error(
         "the plan's epsilon is at delta {delta:e}, and this device's `max_delta` is {most:e}; plan with a smaller delta"
     )]
     LargeDelta { delta: f64, most: f64 },
-    /// A request that is not one of the plan. The words are the same whatever is wrong.
+    /// The request is not one of the plan. The message is the same for any fault.
     #[error(
         "not a request of the plan; give `params`, the {parameters} finite float32 words of the round's trained parameters, or none in round 0"
     )]
     Request { parameters: u32 },
-    /// A round that was released, or passed for a later one.
+    /// The round was released, or skipped for a later round.
     #[error(
         "`round` {round}: charged or passed already, the next one is {next}; what was kept of a round is sent again for the same request alone"
     )]
     Charged { round: u32, next: u32 },
     #[error("`round` {round}: the budget is spent, the plan has {rounds} rounds; nothing more is released")]
     Spent { round: u32, rounds: u32 },
-    /// Bytes that are no sum of a round.
+    /// The bytes are not a sum of a round.
     #[error("{0}")]
     Sum(String),
     #[error(
         "{accepted} updates can be added, and the plan's noise is for {smallest} devices or more; nothing is charged and nothing is released"
     )]
     SmallCohort { accepted: u32, smallest: u32 },
-    /// A round whose cohort was fixed before.
+    /// The cohort of the round was already fixed.
     #[error(
         "`round` {round}: its cohort is fixed, and the update of device {device} in it is missing or another; give the files of the first time"
     )]
@@ -70,7 +70,7 @@ pub enum FederationError {
 }
 
 impl FederationError {
-    /// Returns true if a setting is at fault.
+    /// Returns true if a setting is wrong.
     #[must_use]
     pub fn is_of_setting(&self) -> bool {
         match self {

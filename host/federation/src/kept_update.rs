@@ -1,7 +1,8 @@
-//! The last update that left a device: sent again, byte for byte, for the same request alone.
+//! The last update that left a device. It is sent again, byte for byte, only for the same request.
 //!
-//! A lost reply or a restarted server asks again. Another update of the round would have other noise, and the difference of the two would have less.
-//! So the bytes are on the disk before they leave the device, and a request that differs gets none.
+//! A lost reply or a restarted server causes a repeated request. A second update of the round with other noise would
+//! allow averaging, which lowers the noise. So the bytes are on disk before they leave the device, and a different
+//! request gets an error.
 
 use crate::FederationError;
 use crate::round_ledger::SETTING;
@@ -13,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 const KEPT: &str = "kept.upd";
 
-/// The update that is kept in a device's folder.
+/// The update stored in a device's folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptUpdate {
     request: String,
     bytes: Vec<u8>,
 }
 
-/// The first line: the digests of the request, and of the bytes behind it.
+/// The first line: the digests of the request and of the bytes after it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
@@ -29,14 +30,15 @@ struct Head {
 }
 
 impl KeptUpdate {
-    /// The update that `folder` keeps, if there is one that is whole. A damaged one is lost: its round is charged, and a later one can be taken.
+    /// Reads the intact update in `folder`, if there is one. A damaged update is lost. Its round stays charged, and a
+    /// later round can be taken.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// The update cannot be read.
     pub fn read(folder: &Path) -> Result<Option<Self>, FederationError> {
         let file = folder.join(KEPT);
-        // A file, and none that never ends.
+        // Only a regular file is read, not an endless device.
         let read = || if fs::metadata(&file)?.is_file() { fs::read(&file) } else { Ok(vec![]) };
         let bytes = match read() {
             Ok(bytes) => bytes,
@@ -52,14 +54,14 @@ impl KeptUpdate {
         Ok(whole())
     }
 
-    /// The bytes, if they answered this request.
+    /// Returns the bytes, if they answered this request.
     #[must_use]
     pub fn for_request(self, request: &[u8; 32]) -> Option<Vec<u8>> {
         (self.request == hex(request)).then_some(self.bytes)
     }
 }
 
-/// The place where an update is kept, for a request.
+/// The storage of an update, for a request.
 #[derive(Clone, Debug)]
 pub struct Keeping {
     file: PathBuf,
@@ -67,13 +69,13 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Keeps the answer to `request` in `folder`.
+    /// Creates the storage of the answer to `request` in `folder`.
     #[must_use]
     pub fn new(folder: &Path, request: [u8; 32]) -> Self {
         Self { file: folder.join(KEPT), request }
     }
 
-    /// Keeps `bytes` in the place of the update before. When it returns, they survive a power cut and may leave the device.
+    /// Stores `bytes` in place of the previous update. When it returns, they are durable and may leave the device.
     ///
     /// # Errors
     ///

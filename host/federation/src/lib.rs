@@ -1,4 +1,4 @@
-//! All that the sides of a federation agree on, without a network or its training.
+//! The parts of a federation that all sides share, without networking and training.
 //!
 //! ```text
 //! FederationPlan ─► ε of each party
@@ -7,7 +7,7 @@
 //! device: RoundLedger, KeptUpdate ─► update ─► Envelope, signed ─► server: Aggregate ─► sum, Cohort, RoundLedger
 //! ```
 //!
-//! Nothing here sees data. The update's own format is the core's ([`damper_core::update`]).
+//! This crate does not see data. The format of an update is in the core ([`damper_core::update`]).
 
 pub mod aggregate;
 mod approval;

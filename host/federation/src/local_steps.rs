@@ -1,37 +1,39 @@
-//! Local steps of a user: SGD on its own samples alone, whose whole way is one contribution.
+//! Local steps of a user: SGD on the user's samples alone. The total parameter change is one contribution.
 //!
 //! ```text
 //! w ← θ;   `steps` times:  w ← w − lr · mean of the gradients of the next `batch` samples;   contribution = θ − w
 //! ```
 //!
-//! Samples come in their order, and from the first again after the last. The mean is over the samples that there are, in f64. The server
-//! takes the mean contribution as a gradient: at its rate 1 the parameters become the mean of the users'.
+//! Samples are used in order, and start again after the last. The mean is over the available samples, in f64. The
+//! server uses the mean contribution as a gradient. At its learning rate 1, the parameters become the mean of the
+//! users' parameters.
 //!
-//! Nothing here is private by itself: the core clips the contribution once.
+//! Local steps are not private by themselves. The core clips the contribution once.
 
 use serde::{Deserialize, Serialize};
 
-/// Local SGD.
+/// Settings of local SGD.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSteps {
-    /// Steps.
+    /// Number of steps.
     pub steps: u32,
     /// The learning rate.
     pub lr: f32,
-    /// Samples of a step; all of the user's if it has fewer.
+    /// Samples per step. If the user has fewer, all of them.
     pub batch: u32,
 }
 
 impl LocalSteps {
-    /// The samples of step `step` of a user with `samples`, in order.
+    /// Returns the samples of step `step` for a user with `samples`, in order.
     pub fn samples_of(&self, step: u32, samples: &[u32]) -> Vec<u32> {
         let batch = (self.batch as usize).min(samples.len());
         let from = step as usize % samples.len().max(1) * batch % samples.len().max(1);
         samples.iter().cycle().skip(from).take(batch).copied().collect()
     }
 
-    /// One step: `params` minus the mean of the gradients whose sum is `sum`, over `samples` samples.
+    /// Takes one step: subtracts the learning rate times the mean gradient, given the gradient sum `sum` over `samples`
+    /// samples, from `params`.
     pub fn apply(&self, sum: &[f64], samples: usize, params: &mut [f32]) {
         for (param, sum) in params.iter_mut().zip(sum) {
             *param -= self.lr * (sum / samples as f64) as f32;

@@ -1,4 +1,4 @@
-//! Members of a federation: a device each, with the key that signs its updates (Ed25519, RFC 8032).
+//! Members of a federation: each is a device with the key that signs its updates (Ed25519, RFC 8032).
 
 use crate::FederationError;
 use damper_files::{create_new_private, hex, unhex};
@@ -11,37 +11,37 @@ use std::io;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Bytes of a signature.
+/// Size of a signature in bytes.
 pub(crate) const SIGNATURE: usize = 64;
 
-/// A device's place in the plan. Its number is its place in the list, from 1.
+/// A device in the plan. Its number is its position in the list, from 1.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// The public key, 64 hexadecimal digits.
     pub public_key: String,
-    /// A name for its owner's eyes.
+    /// A name for the owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
 
 impl Member {
-    /// The key, if it is one that signatures can be checked by.
+    /// Returns the key, if it can verify signatures.
     fn key(&self) -> Option<VerifyingKey> {
-        // One text a key: small letters.
+        // Only lower case is valid, so a key has a single text form.
         let is_small = !self.public_key.contains(|digit: char| digit.is_ascii_uppercase());
         let bytes = unhex(&self.public_key).filter(|_| is_small)?;
-        // A weak key has signatures that hold for many texts.
+        // A weak key has signatures that are valid for many messages.
         VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak())
     }
 
-    /// Returns true if the key can be used.
+    /// Returns true if the key is usable.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.key().is_some()
     }
 
-    /// Returns true if `signature` is the member's, of `message` in `context`.
+    /// Returns true if `signature` is the member's signature of `message` in `context`.
     #[must_use]
     pub fn signed(&self, context: &[u8], message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
         let signature = Signature::from_bytes(signature);
@@ -49,7 +49,8 @@ impl Member {
     }
 }
 
-/// Reads a list of members: a line each, its public key and after white space its name. Empty lines and lines that begin with `#` are none.
+/// Parses a list of members. Each line has a public key and, after white space, a name. Empty lines and lines that
+/// begin with `#` are skipped.
 ///
 /// # Errors
 ///
@@ -73,33 +74,35 @@ pub fn members_of_text(text: &str) -> Result<Vec<Member>, FederationError> {
     Ok(members)
 }
 
-/// The secret key of a device. It is erased from memory when it is dropped.
+/// The secret key of a device. It is erased from memory on drop.
 pub struct MemberKey(SigningKey);
 
 impl MemberKey {
-    /// Makes a key of the operating system's randomness in the new file `file`, which its owner alone may read: PKCS #8, PEM.
+    /// Creates a key from the operating system's randomness in the new file `file` (PKCS #8, PEM). Only its owner may
+    /// read it.
     ///
     /// # Errors
     ///
-    /// The file is there or cannot be written, or there is no randomness.
+    /// The file exists or cannot be written, or randomness is not available.
     pub fn create(file: &Path) -> Result<Self, FederationError> {
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(seed.as_mut()).map_err(|error| {
             FederationError::Key(format!("the operating system gave no randomness ({error}); try again"))
         })?;
         let key = SigningKey::from_bytes(&seed);
-        // Without the public key: version 1, which OpenSSL 3.0 reads.
+        // Version 1 without the public key, which OpenSSL 3.0 can read.
         let bytes = KeypairBytes { secret_key: key.to_bytes(), public_key: None };
         let pem = bytes.to_pkcs8_pem(LineEnding::LF).map_err(|error| FederationError::Key(error.to_string()))?;
         create_new_private(file, pem.as_bytes())?;
         Ok(Self(key))
     }
 
-    /// Reads the key in `file`: PKCS #8 in PEM, as [`create`](Self::create) and `openssl genpkey -algorithm ed25519` write it.
+    /// Reads the key in `file`: PKCS #8 in PEM, in the format of [`create`](Self::create) and `openssl genpkey
+    /// -algorithm ed25519`.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or is no such key.
+    /// The file cannot be read or is not such a key.
     pub fn read(file: &Path) -> Result<Self, FederationError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => FederationError::Key(format!(
@@ -128,13 +131,13 @@ impl MemberKey {
         })
     }
 
-    /// The public key, 64 hexadecimal digits.
+    /// Returns the public key, 64 hexadecimal digits.
     #[must_use]
     pub fn public(&self) -> String {
         hex(self.0.verifying_key().as_bytes())
     }
 
-    /// The signature of `message` in `context`.
+    /// Signs `message` in `context`.
     #[must_use]
     pub fn sign(&self, context: &[u8], message: &[u8]) -> [u8; SIGNATURE] {
         self.0.sign(&[context, message].concat()).to_bytes()
@@ -155,7 +158,7 @@ mod tests {
         (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
     }
 
-    // RFC 8032, 7.1, test 2.
+    // Test 2 of RFC 8032, section 7.1.
     #[test]
     fn signature_is_that_of_rfc_8032() {
         let seed = unhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
@@ -195,7 +198,7 @@ mod tests {
         let one = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
         let found = members_of_text(&format!("# clinics\n{one}  St. Mary \n\n{}\n", one.to_uppercase())).unwrap();
         assert_eq!((found.len(), found[0].name.as_str(), &*found[1].public_key), (2, "St. Mary", one));
-        // A point of small order: its owner could sign everything.
+        // A point of small order. Its owner could sign everything.
         let weak = "0100000000000000000000000000000000000000000000000000000000000000";
         for bad in ["zz", &one[1..], weak, "+".repeat(64).as_str()] {
             let message = members_of_text(&format!("\n{bad} x")).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The plan of a federation: public, equal on all sides, and fixed before data is read.
+//! The plan of a federation. It is public, equal on all sides, and fixed before data is read.
 
 mod check;
 mod settings;
@@ -16,40 +16,42 @@ use damper_files::{sealed, unhex};
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
 
-/// The plan of a federation, as its file has it.
+/// The plan of a federation, in the form of its file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FederationPlan {
-    /// The format of the file, 3. Format 1 had no number and no names, format 2 no colluders, no aggregation, no most units and no members.
+    /// The file format, 3. Format 1 had no format number and no names. Format 2 had no colluders, aggregation,
+    /// `most_units` and members.
     pub format: u32,
     /// `private`, or `simulation`.
     pub run: RunKind,
-    /// What is protected.
+    /// The protected unit.
     pub unit: Unit,
     /// The noise of a device.
     pub noise: DeviceNoise,
-    /// Its standard deviation in grid units.
+    /// The standard deviation of a device's noise in grid units.
     pub sigma: u32,
-    /// `k` of the probability `k/2^53` of each unit in each round.
+    /// Numerator `k` of the sampling probability `k/2^53` of each unit in each round.
     pub sampling_rate_numerator: u64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Devices.
+    /// Number of devices.
     pub devices: u32,
-    /// The fewest devices whose sum is released.
+    /// Minimum number of devices in a released sum.
     pub smallest_cohort: u32,
-    /// Devices among them that tell others their updates, or that add no noise, at most.
+    /// Maximum number of them that reveal their updates to others, or add no noise.
     pub colluders: u32,
-    /// How updates become a sum.
+    /// The aggregation of updates.
     pub aggregation: Aggregation,
-    /// The expected number of units of a device's draw: with the devices, the divisor.
+    /// Expected number of units in a device's draw. Multiplied by the number of devices, it is the divisor.
     pub expected_batch: u32,
-    /// The most units that a device draws. The integers of an update have room for so many, and others are refused.
+    /// Maximum number of units that a device draws. The integers of an update have room for this many. Larger integers
+    /// are rejected.
     pub most_units: u32,
-    /// Seconds after a request at which a device answers, whatever it drew.
+    /// Fixed delay from a request to the answer in seconds, for any draw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_seconds: Option<u32>,
-    /// The largest norm of a unit's contribution.
+    /// Maximum norm of a unit's contribution.
     pub clip: f32,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
@@ -60,32 +62,32 @@ pub struct FederationPlan {
     pub local: Option<LocalSteps>,
     /// δ.
     pub delta: f64,
-    /// Trained parameters.
+    /// Number of trained parameters.
     pub parameters: u32,
-    /// SHA-256 of the model's file before the first round.
+    /// SHA-256 of the model file before the first round.
     pub model_sha256: String,
-    /// The flags by which all sides read and differentiate the model, a word each.
+    /// The flags with which all sides read and differentiate the model, one word each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_flags: Vec<String>,
-    /// The names of the columns of devices' tables, in the order of the model's input, and of classes, in the order of their numbers: all
-    /// devices read their data by them.
+    /// Names of the columns in devices' tables, in the order of the model's input, and of classes, in the order of
+    /// their numbers. All devices read their data with these names.
     pub names: DataNames,
-    /// The devices' public keys, in the order of their numbers. Empty if nothing is signed.
+    /// Public keys of the devices, in device order. Empty if updates are not signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
 }
 
-/// The largest probability with which an honest federation leaves the range of its integers.
+/// Maximum probability that an honest federation leaves the range of its integers.
 const LEAVES: f64 = 1e-12;
-/// The format of plans.
+/// The current format of plans.
 const FORMAT: u32 = 3;
 
 impl FederationPlan {
-    /// The plan of these settings for a model of `parameters` trained parameters.
+    /// Creates the plan from these settings, for a model with `parameters` trained parameters.
     ///
     /// # Errors
     ///
-    /// A setting is out of its range.
+    /// A setting is out of range.
     pub fn new(settings: &PlanSettings, parameters: usize, model_sha256: String) -> Result<Self, FederationError> {
         let mechanism = check::settings(settings)?;
         let rate = check::rate(settings)?;
@@ -124,7 +126,7 @@ impl FederationPlan {
         Ok(plan)
     }
 
-    /// Fails if sums of the plan may leave 32 bits, or honest integers their range.
+    /// Returns an error if sums of the plan may exceed 32 bits, or honest integers their range.
     fn check_room(&self) -> Result<(), FederationError> {
         if room::largest(self.most_units, self.grid_bits, self.sigma).is_none() {
             let problem = format!(
@@ -143,17 +145,17 @@ impl FederationPlan {
         Ok(())
     }
 
-    /// The largest magnitude of an honest update's integers.
+    /// Returns the maximum magnitude of the integers in an honest update.
     #[must_use]
     pub fn largest_integer(&self) -> u32 {
         room::largest(self.most_units, self.grid_bits, self.sigma).unwrap_or(i32::MAX as u32)
     }
 
-    /// Refuses a device that holds `units` units, of which it may draw more than the plan has room for.
+    /// Returns an error if a device with `units` units may draw more than the plan allows.
     ///
     /// # Errors
     ///
-    /// It may, with a probability that counts.
+    /// It may, with a probability that is not negligible.
     pub fn check_units(&self, units: u32) -> Result<(), FederationError> {
         let rate = self.rate()?.as_f64();
         if room::draws_fit(units, rate, self.most_units, self.rounds) {
@@ -166,14 +168,14 @@ impl FederationPlan {
         Err(SettingError::new("most_units", self.most_units, problem).into())
     }
 
-    /// The probability that an integer of any honest device leaves its range in any round, at most.
+    /// Returns an upper bound on the probability that an integer of any honest device leaves its range in any round.
     pub(crate) fn out_of_range(&self) -> f64 {
         let devices = f64::from(self.devices);
         let integers = f64::from(self.parameters) * devices * f64::from(self.rounds);
         (damper_accounting::tail(ROOM as f64) * integers + TOO_MANY * devices) * (1.0 + 1e-9)
     }
 
-    /// The sampling rate.
+    /// Returns the sampling rate.
     ///
     /// # Errors
     ///
@@ -182,31 +184,32 @@ impl FederationPlan {
         Ok(Rate::from_numerator(self.sampling_rate_numerator)?)
     }
 
-    /// SHA-256 of the plan, in hexadecimal. Ledgers hold it too.
+    /// Returns the SHA-256 of the plan, in hexadecimal. Ledgers store it too.
     #[must_use]
     pub fn digest(&self) -> String {
         sealed::digest(self)
     }
 
-    /// The member whose number is `device`, from 1.
+    /// Returns the member with number `device`, from 1.
     #[must_use]
     pub fn member(&self, device: u64) -> Option<&Member> {
         self.members.get(usize::try_from(device.checked_sub(1)?).ok()?)
     }
 
-    /// The bytes of the digest.
+    /// Returns the bytes of the digest.
     pub(crate) fn digest_bytes(&self) -> [u8; 32] {
         unhex(&self.digest()).expect("a SHA-256 has 64 digits")
     }
 
-    /// The number of the federation's run in updates: the first bytes of the digest. An update of another plan has another.
+    /// Returns the run number in updates of the federation: the first bytes of the digest. Updates of different plans
+    /// have different numbers.
     #[must_use]
     pub fn run_number(&self) -> u64 {
         let digest = self.digest();
         u64::from_str_radix(digest.get(..16).unwrap_or_default(), 16).unwrap_or_default()
     }
 
-    /// The header of a device's update in `round`. Device 0 stands for none.
+    /// Returns the header of a device's update in `round`. Device 0 means no device.
     #[must_use]
     pub fn header(&self, device: u64, round: u32) -> Header {
         Header {
@@ -222,17 +225,17 @@ impl FederationPlan {
         }
     }
 
-    /// The file's content: the plan and its digest.
+    /// Returns the content of the file: the plan and its digest.
     #[must_use]
     pub fn to_json(&self) -> String {
         sealed::line("federation", "", self).0
     }
 
-    /// Reads the file's content.
+    /// Parses the content of a file.
     ///
     /// # Errors
     ///
-    /// It is no plan, its digest does not match, or a value is out of its range.
+    /// It is not a plan, its digest does not match, or a value is out of range.
     pub fn from_json(bytes: &[u8]) -> Result<Self, FederationError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -256,19 +259,19 @@ impl FederationPlan {
         if federation.digest() != sha256 {
             return Err(damaged("its digest does not match"));
         }
-        // The rules for a new plan hold for one that is read: whoever wrote it may have made the digest match.
+        // A plan that is read must follow the rules for new plans, because its author may have forged the digest.
         let again =
             Self::new(&federation.settings()?, federation.parameters as usize, federation.model_sha256.clone())?;
         if again == federation { Ok(federation) } else { Err(damaged("its values are no plan's")) }
     }
 
-    /// The settings that give this plan.
+    /// Returns the settings that produce this plan.
     fn settings(&self) -> Result<PlanSettings, FederationError> {
         let grid = Grid::new(self.grid_bits)?;
         let own = f64::from(self.sigma) / f64::from(grid.unit());
         let noise_multiplier = match self.noise {
             DeviceNoise::Local => own,
-            // A little less, so that rounding up to the grid gives the same.
+            // Slightly smaller, so that rounding up to the grid gives the same value.
             DeviceNoise::Shares => {
                 own * f64::from(self.smallest_cohort.saturating_sub(self.colluders)).sqrt() * (1.0 - 1e-12)
             }

@@ -1,7 +1,7 @@
 //! The privacy cost of a federation's rounds, to each party.
 //!
-//! Devices add noise of their own, each the same σ, and the smallest cohort has n of them, of which c tell others their updates or add no
-//! noise. ε is that of the sum of as many noises as a party cannot take off:
+//! Each device adds independent noise with the same σ. The smallest cohort has n devices. Of these, c reveal their
+//! updates to others or add no noise. ε is that of the sum of all noise terms that a party cannot subtract:
 //!
 //! | party | sees | noises |
 //! | --- | --- | --- |
@@ -10,10 +10,12 @@
 //! | server, which reads updates | each update, and when it comes | 1 |
 //! | server, of two aggregators of which one is honest | the sums, what c colluders added, and when reports come | `n − c` |
 //!
-//! A device that draws nothing may answer sooner. So to the server every unit counts as drawn in each round, a sampling rate of 1, unless the plan
-//! has devices answer at a fixed delay. Outsiders and participants do not see answers come.
+//! A device with an empty draw may answer sooner. So to the server every unit counts as drawn in each round, which is a
+//! sampling rate of 1. A plan with a fixed reply delay avoids this. Outsiders and participants do not see when answers
+//! arrive.
 //!
-//! A larger cohort has more noise. A unit is on one device, so no other update depends on it but by the models, which follow from sums.
+//! A larger cohort has more noise. A unit is on one device. Other updates depend on it only through the models, which
+//! follow from sums.
 
 use crate::{Aggregation, DeviceNoise, FederationError, FederationPlan};
 use damper_accounting::{Accountant, AccountingError, NoiseShares, SharedRounds};
@@ -21,32 +23,32 @@ use damper_core::accounting::Rate;
 use serde::Serialize;
 use std::num::NonZeroU32;
 
-/// ε at the plan's δ of the first rounds, of one unit, rounded up.
+/// ε at the plan's δ after the first rounds, for one unit, rounded up.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct FederationEpsilon {
-    /// To whoever sees the sums and the models, and is no device of the federation.
+    /// To a party that sees the sums and the models, but is not a device of the federation.
     pub outsider: f64,
-    /// To a device, which takes its own update off a sum, and with it those of the plan's colluders.
+    /// To a device, which can subtract its own update and those of the plan's colluders from a sum.
     pub participant: f64,
-    /// To whoever receives the updates. None if no finite ε holds.
+    /// To the party that receives the updates. `None` if no finite ε holds.
     pub server: Option<f64>,
 }
 
 impl FederationPlan {
-    /// ε of `rounds` rounds; 0 of none.
+    /// Returns ε of `rounds` rounds. It is 0 without rounds.
     ///
     /// # Errors
     ///
-    /// The noise is too small to have a price.
+    /// The noise is too small for a finite ε.
     pub fn epsilon(&self, rounds: u32) -> Result<FederationEpsilon, FederationError> {
         self.epsilon_of_group(rounds, NonZeroU32::MIN)
     }
 
-    /// [`FederationPlan::epsilon`] of `size` units, all there or none of them.
+    /// Returns [`FederationPlan::epsilon`] for a group of `size` units that are all present or all absent.
     ///
     /// # Errors
     ///
-    /// As [`FederationPlan::epsilon`], or no useful ε is found for so many.
+    /// As for [`FederationPlan::epsilon`], or no useful ε is found for this group size.
     pub fn epsilon_of_group(&self, rounds: u32, size: NonZeroU32) -> Result<FederationEpsilon, FederationError> {
         if rounds == 0 {
             return Ok(FederationEpsilon { outsider: 0.0, participant: 0.0, server: Some(0.0) });
@@ -69,11 +71,12 @@ impl FederationPlan {
             DeviceNoise::Shares => honest - 1,
         };
         let outsider = of(honest, &run)?;
-        // Whoever receives the answers sees when they come, which may show that a device drew nothing. A fixed delay hides it.
+        // The receiver of the answers sees their timing, which may reveal an empty draw. A fixed delay hides it.
         let rate = if self.reply_seconds.is_some() { run.rate } else { Rate::ONE };
         let received = match self.aggregation {
             Aggregation::Prio => of(honest, &SharedRounds { rate, ..run }),
-            // What leaves its range is refused or wraps after the noise, so nothing is lost of a single update's guarantee.
+            // Values out of range are rejected or wrap after the noise, so the guarantee of a single update is not
+            // affected.
             Aggregation::Clear => of(1, &SharedRounds { rate, out_of_range: 0.0, ..run }),
         };
         let server = match received {
@@ -115,7 +118,8 @@ mod tests {
         plan.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon
     }
 
-    // Each party takes off the noises that it knows: of all plans of few devices, by the multiplier of what is left.
+    // Each party subtracts the noise terms that it has. For all plans with few devices, ε follows from the remaining
+    // multiplier.
     #[test]
     fn each_party_has_the_noises_it_cannot_take_off() {
         for noise in [DeviceNoise::Local, DeviceNoise::Shares] {
@@ -133,7 +137,7 @@ mod tests {
                     near(found.participant, of(&settings, own * (n - 1.0 - c).sqrt(), 5));
                     let at_server = if aggregation == Aggregation::Clear { 1.0 } else { n - c };
                     near(found.server.unwrap(), at_rate(Rate::ONE, own * at_server.sqrt(), 5));
-                    // At a fixed delay nobody sees the draw.
+                    // With a fixed delay, no party sees the draw.
                     let delayed =
                         plan(&PlanSettings { reply_seconds: Some(60), ..settings.clone() }).epsilon(5).unwrap();
                     near(delayed.server.unwrap(), of(&settings, own * at_server.sqrt(), 5));
@@ -143,7 +147,7 @@ mod tests {
         }
     }
 
-    // A cohort of one has local noise alone: that of the other device hides it from a participant.
+    // A cohort of one has only local noise. The other device's own noise hides it from a participant.
     #[test]
     fn lone_device_keeps_its_own_noise() {
         let settings = PlanSettings { smallest_cohort: 1, ..settings() };
@@ -156,7 +160,7 @@ mod tests {
         assert_eq!(plan(&settings).epsilon(0).unwrap().participant, 0.0);
     }
 
-    // Gaussian of sensitivity 1 and 20 rounds at rate 1: by its formula, bisected here.
+    // A Gaussian with sensitivity 1 and 20 rounds at rate 1, by its formula with bisection.
     #[test]
     fn plans_of_few_devices_cost_what_the_formula_says() {
         fn normal(x: f64) -> f64 {
@@ -173,7 +177,7 @@ mod tests {
             high
         }
         let (shares, local) = (DeviceNoise::Shares, DeviceNoise::Local);
-        // Noises of the outsider, the participant and the server in squares of the multiplier 4.
+        // Noise variances to the outsider, the participant and the server, in squares of the multiplier 4.
         for (noise, cohort, squares, participant) in [
             (shares, 2, [1.0, 0.5, 0.5], 7.51),
             (shares, 3, [1.0, 2.0 / 3.0, 1.0 / 3.0], 6.33),

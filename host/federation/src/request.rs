@@ -1,12 +1,13 @@
 //! The digest of a server's request: the plan, the round and the trained parameters.
 //!
-//! A device's signature covers it. So a server that sends other parameters to one device has no update of it in the others' sum, and a device that
-//! kept an update sends it again for the same request alone.
+//! A device's signature covers it. If a server sends other parameters to one device, that device's update does not
+//! count in the sum of the others. A device sends a stored update again only for the same request.
 
 use crate::FederationPlan;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of the request for `round` at `params`, `[D]`, flat; None for the model's own parameters, in round 0.
+/// Returns the SHA-256 of the request for `round` at `params`, `[D]`, flat. `None` refers to the model's own
+/// parameters, in round 0.
 #[must_use]
 pub fn request_digest(plan: &FederationPlan, round: u32, params: Option<&[f32]>) -> [u8; 32] {
     let mut digest = Sha256::new_with_prefix(b"damper request 1\n");

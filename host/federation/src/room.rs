@@ -1,29 +1,29 @@
-//! The integers that an honest device's update may have: their range follows from the plan, and another integer is refused.
+//! The integer range of an honest device's update. It follows from the plan, and other integers are rejected.
 //!
-//! An integer is a sum of at most `M` contributions of at most `2^b` grid units each, and noise of σ:
+//! An integer is the sum of at most `M` contributions of at most `2^b` grid units each, plus noise of σ:
 //!
 //! ```text
 //! |integer| ≤ M·2^b + 12σ
 //! ```
 //!
-//! Noise is larger with probability `2e^-72` an integer, and a device draws more than `M` units with probability below 1e-30 a round
-//! ([`draws_fit`]). So an honest federation leaves the range with probability below 1e-12. The bound is on words: a device inside it may still poison
-//! the model, by `M` clips in each coordinate.
+//! Noise exceeds this with probability `2e^-72` per integer. A device draws more than `M` units with probability below
+//! 1e-30 per round ([`draws_fit`]). So an honest federation leaves the range with probability below 1e-12. The bound
+//! only limits the integers. A device within the bound may still poison the model, by `M` clips in each coordinate.
 
-/// Standard deviations of noise that an update's integers have room for.
+/// Number of standard deviations of noise that the range includes.
 pub(crate) const ROOM: u64 = 12;
 
-/// The largest probability that a device draws more units than the plan says, in all its rounds.
+/// Maximum probability that a device draws more units than the plan allows, over all its rounds.
 pub(crate) const TOO_MANY: f64 = 1e-30;
 
-/// The largest magnitude of an integer; none if it does not fit 32 bits.
+/// Returns the maximum magnitude of an integer. Returns `None` if it does not fit in 32 bits.
 pub(crate) fn largest(units: u32, grid_bits: u32, sigma: u32) -> Option<u32> {
     let largest = u64::from(units).checked_mul(1u64.checked_shl(grid_bits)?)?.checked_add(ROOM * u64::from(sigma))?;
     u32::try_from(largest).ok().filter(|largest| *largest < 1 << 31)
 }
 
-/// Returns true if a device that holds `units` units draws more than `most` of them, each by a coin of probability `rate`, in any of `rounds` rounds
-/// with probability [`TOO_MANY`] at most.
+/// Returns true if a device with `units` units draws more than `most` of them with probability at most [`TOO_MANY`] in
+/// any of `rounds` rounds. Each unit has a Bernoulli trial with probability `rate`.
 ///
 /// By Chernoff's bound `P[X ≥ k] ≤ exp(−n·KL(k/n ‖ q))` for `k ≥ nq` (Hoeffding, 1963, theorem 1).
 pub(crate) fn draws_fit(units: u32, rate: f64, most: u32, rounds: u32) -> bool {
@@ -41,11 +41,11 @@ pub(crate) fn draws_fit(units: u32, rate: f64, most: u32, rounds: u32) -> bool {
     // At a share of 1 the second term is 0.
     let second = if share < 1.0 { (1.0 - share) * ((1.0 - share) / (1.0 - rate)).ln() } else { 0.0 };
     let exponent = n * (share * (share / rate).ln() + second);
-    // One part in 10⁹ for the rounding of the logarithms.
+    // One part in 10⁹ covers the rounding of the logarithms.
     f64::from(rounds) * (-exponent * (1.0 - 1e-9)).exp() <= TOO_MANY
 }
 
-/// The least number of units that a device which holds `units` of them draws at most, by [`draws_fit`].
+/// Returns the smallest maximum of drawn units that satisfies [`draws_fit`] for a device with `units` units.
 pub(crate) fn most_drawn(units: u32, rate: f64, rounds: u32) -> u32 {
     let (mut low, mut high) = (0, units);
     while low < high {
@@ -59,7 +59,7 @@ pub(crate) fn most_drawn(units: u32, rate: f64, rounds: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// P[Bin(n, q) > most] by summing the terms.
+    /// Computes P[Bin(n, q) > most] by summing the terms.
     fn tail(n: u32, q: f64, most: u32) -> f64 {
         let ln_choose = |k: u32| {
             libm::lgamma(f64::from(n) + 1.0) - libm::lgamma(f64::from(k) + 1.0) - libm::lgamma(f64::from(n - k) + 1.0)
@@ -73,7 +73,7 @@ mod tests {
         for (n, q) in [(64, 0.5), (100, 0.1), (1000, 0.01), (5000, 0.3), (10_000, 0.001)] {
             let most = most_drawn(n, q, 10);
             assert!(10.0 * tail(n, q, most) <= TOO_MANY, "{n} {q}: {most}");
-            // Not much larger than needed: without three deviations more it would be too small.
+            // The value is not much too large: three deviations less would be too small.
             let slack = (3.0 * (f64::from(n) * q).sqrt()) as u32 + 3;
             assert!(
                 most <= slack || 10.0 * tail(n, q, most - slack.min(most)) > TOO_MANY || most == n,

@@ -1,7 +1,9 @@
-//! The ledger of a federation's rounds, on each device and on the server: a round is charged, on the disk, before anything of it is released.
+//! The ledger of a federation's rounds, on each device and on the server. A round is charged on disk before anything of
+//! it is released.
 //!
-//! Rounds go up. Each is charged once or passed for a later one, and a passed round costs nothing. A folder is one party's. It holds the
-//! ledger and a lock, and no key: each round has a fresh one.
+//! Round numbers increase. Each round is either charged once or skipped for a later round. A skipped round costs
+//! nothing. Each party has its own folder. The folder has the ledger and a lock, but no key, because each round has a
+//! fresh key.
 
 use super::{FederationError, FederationPlan};
 use damper_core::accounting::{Ledger, Record, Store};
@@ -14,14 +16,14 @@ use std::path::{Path, PathBuf};
 
 const LEDGER: &str = "ledger.json";
 const LOCK: &str = "lock";
-/// The setting that names the folder.
+/// Name of the setting of the folder.
 pub(crate) const SETTING: &str = "ledger";
-/// Other files of a folder that was used.
+/// Other files in a used folder.
 const TRACES: [&str; 3] = ["kept.upd", "sent.log", "cohort.json"];
-/// The content of the lock once there is a ledger.
+/// The content of the lock after a ledger exists.
 const USED: &[u8] = b"used\n";
 
-/// The rounds that are charged, in a private folder that one process uses at a time.
+/// The charged rounds, in a private folder that a single process uses at a time.
 #[derive(Debug)]
 pub struct RoundLedger {
     folder: PathBuf,
@@ -33,17 +35,17 @@ pub struct RoundLedger {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Charged {
-    /// Rounds of the plan.
+    /// Number of rounds in the plan.
     budget: u32,
-    /// Rounds that are charged.
+    /// Number of charged rounds.
     paid: u32,
     /// The first round that may still be charged.
     next_round: u32,
     /// The plan's digest.
     plan: String,
-    /// The device; 0 for a server.
+    /// The device, or 0 for a server.
     device: u32,
-    /// A random number of the folder, by which a budget knows it.
+    /// A random identifier of the folder, for budgets.
     folder: String,
 }
 
@@ -69,19 +71,19 @@ impl Store for RoundStore {
         self.write(&after)
     }
 
-    // The number of the step that is opened next is the round's, which is the address of its noise.
+    // The step number of the next round is the round number, which is the address of its noise.
     fn charged_steps(&self) -> u32 {
         self.round
     }
 }
 
 impl Charged {
-    /// The record once `round` is charged too.
+    /// Returns the record after `round` is charged.
     fn after(&self, round: u32) -> Self {
         Self { paid: self.paid.saturating_add(1), next_round: round.saturating_add(1), ..self.clone() }
     }
 
-    /// Nothing is charged yet.
+    /// Returns a record without charges.
     fn none(plan: &FederationPlan, device: u32) -> Result<Self, FederationError> {
         let mut folder = [0; 16];
         getrandom::fill(&mut folder).map_err(|error| {
@@ -91,11 +93,12 @@ impl Charged {
         Ok(Self { budget: plan.rounds, paid: 0, next_round: 0, plan: plan.digest(), device, folder })
     }
 
-    /// The content of a file; None if a device's ledger charges nothing, and is of another plan or device.
+    /// Parses the content of a file. Returns `None` if a device's ledger has no charges and belongs to another plan or
+    /// device.
     fn read(bytes: &[u8], plan: &FederationPlan, device: u32) -> Result<Option<Self>, String> {
         let ledger: Self = sealed::read("ledger", bytes)?;
         let is_of_plan = ledger.plan == plan.digest() && ledger.budget == plan.rounds;
-        // A server's folder has more than its ledger.
+        // A server's folder has files besides its ledger.
         let is_unused = ledger.next_round == 0 && ledger.device > 0 && device > 0;
         if is_unused && !(is_of_plan && ledger.device == device) {
             return Ok(None);
@@ -115,17 +118,17 @@ impl Charged {
     }
 }
 
-/// Returns true unless it is sure that the folder of this lock never had a ledger.
+/// Returns false only if the folder of this lock certainly never had a ledger.
 fn is_used(lock: &File) -> bool {
     lock.metadata().map_or(true, |metadata| metadata.len() > 0)
 }
 
-/// Returns true if a file of `folder` says that something left it.
+/// Returns true if a file of `folder` shows that something left it.
 fn has_traces(folder: &Path) -> bool {
     TRACES.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
 }
 
-/// Refuses a folder whose ledger has charged rounds of another plan than `plan`.
+/// Returns an error if the ledger of `folder` has charged rounds of another plan than `plan`.
 pub(crate) fn check_plan(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
     let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
     let file = folder.join(LEDGER);
@@ -137,20 +140,22 @@ pub(crate) fn check_plan(folder: &Path, plan: &FederationPlan) -> Result<(), Fed
 }
 
 impl RoundLedger {
-    /// A server's ledger in `folder`, which is made if it is not there.
+    /// Opens a server's ledger in `folder`, which is created if needed.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written, another process uses it, or its ledger is missing, damaged or of another plan or party.
+    /// The folder cannot be written, another process uses it, or its ledger is missing, damaged, or from another plan
+    /// or party.
     pub fn open(folder: &Path, plan: &FederationPlan) -> Result<Self, FederationError> {
         Self::of_device(folder, plan, 0)
     }
 
-    /// The ledger of `device` in `folder`, which is made if it is not there. A ledger that charges nothing yet is made anew for another plan.
+    /// Opens the ledger of `device` in `folder`, which is created if needed. A ledger without charges is recreated for
+    /// another plan.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn of_device(folder: &Path, plan: &FederationPlan, device: u32) -> Result<Self, FederationError> {
         create_private_folder_for(folder, SETTING)?;
         let (file, lock) = (folder.join(LEDGER), folder.join(LOCK));
@@ -164,7 +169,8 @@ impl RoundLedger {
         let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
         AtomicFile::sweep(folder).map_err(|error| FederationError::Io { file: folder.into(), error })?;
         let bytes = read_if_there(&file).map_err(|error| FederationError::Io { file: file.clone(), error })?;
-        // A folder that was used has a ledger: its lock says so. A first process that was stopped earlier charged nothing.
+        // A used folder has a ledger, and its lock records that. If the first process stopped earlier, it charged
+        // nothing.
         if bytes.is_none() && (is_used(&opened) || has_traces(folder)) {
             return Err(damaged("it is missing".into()));
         }
@@ -184,29 +190,30 @@ impl RoundLedger {
         Ok(Self { folder: folder.into(), record, _lock: opened })
     }
 
-    /// Rounds that are charged. Those that were passed are not.
+    /// Returns the number of charged rounds. Skipped rounds are not counted.
     #[must_use]
     pub fn charged(&self) -> u32 {
         self.record.paid
     }
 
-    /// A random number of the folder, in hexadecimal: another folder has another, however it is named.
+    /// Returns a random identifier of the folder, in hexadecimal. It does not depend on the folder's name, and differs
+    /// between folders.
     #[must_use]
     pub fn folder_number(&self) -> &str {
         &self.record.folder
     }
 
-    /// The first round that may still be charged.
+    /// Returns the first round that may still be charged.
     #[must_use]
     pub fn next_round(&self) -> u32 {
         self.record.next_round
     }
 
-    /// The ledger from which `round` is opened next. Nothing is charged yet.
+    /// Returns the ledger that opens `round` next. It does not charge anything yet.
     ///
     /// # Errors
     ///
-    /// The round is charged or passed already, or is not in the plan.
+    /// The round is already charged or skipped, or is not in the plan.
     pub fn at(&self, round: u32) -> Result<Ledger<RoundStore>, FederationError> {
         let Charged { budget, next_round, .. } = self.record;
         if round >= budget {
@@ -219,18 +226,18 @@ impl RoundLedger {
         Ok(Ledger::resume(store, budget, round))
     }
 
-    /// Notes that `round` was charged through the ledger of [`at`](Self::at).
+    /// Records that `round` was charged through the ledger from [`at`](Self::at).
     pub fn passed(&mut self, round: u32) {
         if round >= self.record.next_round {
             self.record = self.record.after(round);
         }
     }
 
-    /// Charges `round`, on the disk.
+    /// Charges `round` on disk.
     ///
     /// # Errors
     ///
-    /// The round is charged or passed already, is not in the plan, or the disk fails. The round is given up then.
+    /// The round is already charged or skipped, is not in the plan, or the disk fails. The round is then skipped.
     pub fn charge(&mut self, round: u32) -> Result<(), FederationError> {
         let mut ledger = self.at(round)?;
         self.passed(round);
@@ -261,7 +268,7 @@ mod tests {
         ledger.charge(0).unwrap();
         assert!(matches!(RoundLedger::open(&place, &plan()), Err(FederationError::Running(_))));
         assert!(matches!(ledger.charge(0), Err(FederationError::Charged { round: 0, next: 1 })));
-        // Round 1 was missed: it costs nothing, and is never opened again.
+        // Round 1 was skipped. It costs nothing, and can never be opened.
         ledger.charge(2).unwrap();
         drop(ledger);
         let mut ledger = RoundLedger::open(&place, &plan()).unwrap();
@@ -288,17 +295,18 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         assert!(RoundLedger::open(&place, &plan()).unwrap_err().to_string().contains("missing"));
-        // With the lock gone too, what left the folder says that it was used.
+        // If the lock is gone too, other files show that the folder was used.
         fs::write(place.join(LOCK), b"").unwrap();
         fs::write(place.join("sent.log"), b"{}").unwrap();
         assert!(RoundLedger::open(&place, &plan()).unwrap_err().to_string().contains("missing"));
         fs::remove_file(place.join("sent.log")).unwrap();
-        // A process that was stopped before it had written a ledger.
+        // A process that stopped before it wrote a ledger.
         fs::write(place.join(LOCK), b"").unwrap();
         assert_eq!(RoundLedger::open(&place, &plan()).unwrap().charged(), 0);
     }
 
-    // A plan of which nothing was charged does not keep the folder from another one, and a device's folder is that device's alone.
+    // A plan without charges does not block the folder for another plan. A device's folder belongs to that device
+    // alone.
     #[test]
     fn uncharged_folder_takes_another_plan() {
         let folder = tempfile::tempdir().unwrap();
@@ -323,7 +331,7 @@ mod tests {
         check_plan(&place, &other).unwrap();
     }
 
-    // A charge that cannot be written gives the round up.
+    // A charge that cannot be written skips the round.
     #[cfg(unix)]
     #[test]
     fn unwritten_charge_is_error() {

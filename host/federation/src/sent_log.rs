@@ -1,4 +1,5 @@
-//! The log of what left a device: a line of JSON for each update, in the device's folder. It is for the owner, and is as secret as the data.
+//! The log of updates that left a device: a line of JSON for each, in the device's folder. It is for the owner, and as
+//! secret as the data.
 
 use crate::FederationError;
 use damper_files::sha256;
@@ -24,13 +25,13 @@ struct Line<'a> {
 }
 
 impl SentLog {
-    /// The log of `folder`.
+    /// Returns the log of `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self(folder.join(LOG))
     }
 
-    /// Appends that `bytes` leave the device in `round`: `what` they are, in a few words.
+    /// Appends a line for `bytes` that leave the device in `round`. `what` describes them in a few words.
     ///
     /// # Errors
     ///

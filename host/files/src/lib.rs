@@ -1,8 +1,8 @@
-//! Files that are whole or absent, private folders, and JSON that holds its own digest ([`sealed`]).
+//! Atomic files, private folders, and JSON with its own digest ([`sealed`]).
 //!
-//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash
-//! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
-//! are readable by their owner alone from the moment they exist.
+//! A file is written under a temporary name in its own folder, synced, and renamed. A failure or a crash before the
+//! rename leaves the old file, or none. Private files (checkpoints, journals, recordings, which are as secret as the
+//! data) are readable by their owner alone from their creation.
 
 pub mod sealed;
 
@@ -17,21 +17,21 @@ use zeroize::Zeroizing;
 /// Access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
-    /// Covered by ε: what the process's umask allows.
+    /// Covered by ε. The mode follows the process's umask.
     Public,
-    /// As secret as the data: mode 0600.
+    /// As secret as the data, with mode 0600.
     Private,
 }
 
-/// A file or folder that could not be written: one line that names it and says what to do.
+/// The error of a file or folder that could not be written: one line with its name and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FileError(pub String);
 
-/// The first letters of the name of a file on its way.
+/// Prefix of the name of an unfinished file.
 const PREFIX: &str = ".damper-";
 
-/// A file on its way. It exists under its name only after [`commit`](AtomicFile::commit); dropped, it is gone.
+/// An unfinished file. It gets its name in [`commit`](AtomicFile::commit). Dropping it removes it.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Starts writing `path`, whose folder must exist.
+    /// Starts writing `path`. Its folder must exist.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl AtomicFile {
         Self::create_for(path, access, OUT)
     }
 
-    /// The same for a file that another setting than `out` named.
+    /// Does the same for a file from another setting than `out`.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl AtomicFile {
         Ok(Self { path: path.to_path_buf(), setting, writer: BufWriter::new(file) })
     }
 
-    /// Removes what killed processes have left in `folder` of files on their way. None may be on its way there now.
+    /// Removes unfinished files that killed processes left in `folder`. No file may be in progress there.
     ///
     /// # Errors
     ///
@@ -80,11 +80,11 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Makes the file appear under its name, in place of one that is there.
+    /// Renames the file to its final name, replacing an existing file.
     ///
     /// # Errors
     ///
-    /// The disk is full or fails, or the name is taken by a folder. Nothing is left of the new file then.
+    /// The disk is full or fails, or the name belongs to a folder. The new file is then removed.
     pub fn commit(self) -> Result<(), FileError> {
         let path = self.path;
         let commit = || -> io::Result<()> {
@@ -96,7 +96,7 @@ impl AtomicFile {
         commit().map_err(|error| failed(&path, self.setting, &error))
     }
 
-    /// The error for a write to this file that failed.
+    /// Returns the error for a failed write to this file.
     pub fn failed(&self, error: &io::Error) -> FileError {
         failed(&self.path, self.setting, error)
     }
@@ -118,7 +118,7 @@ impl Seek for AtomicFile {
     }
 }
 
-/// Writes `bytes` to `path`, whole or not at all.
+/// Writes `bytes` to `path` atomically.
 ///
 /// # Errors
 ///
@@ -127,24 +127,24 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     write_for(path, bytes, access, OUT)
 }
 
-/// The same for a file that another setting than `out` named.
+/// Does the same for a file from another setting than `out`.
 ///
 /// # Errors
 ///
 /// Those of [`AtomicFile`].
 pub fn write_for(path: &Path, bytes: &[u8], access: Access, setting: &'static str) -> Result<(), FileError> {
     let mut file = AtomicFile::create_for(path, access, setting)?;
-    // Past the buffer, in which a copy of a key would stay.
+    // Bypasses the buffer, which would keep a copy of a key.
     if let Err(error) = file.writer.get_mut().write_all(bytes) {
         return Err(file.failed(&error));
     }
     file.commit()
 }
 
-/// Bytes that are written at a time.
+/// Number of bytes written at a time.
 const PIECE: usize = 1 << 16;
 
-/// Writes what `produce` hands to its sink to `path`, whole or not at all. No copy of it stays in memory.
+/// Writes the output of `produce` to `path` atomically. Does not keep a copy in memory.
 ///
 /// # Errors
 ///
@@ -169,11 +169,11 @@ pub fn write_pieces(path: &Path, access: Access, produce: impl FnOnce(&mut dyn F
     file.commit()
 }
 
-/// Writes a new file that its owner alone may read. A file that is there is left alone.
+/// Writes a new file that only its owner may read. An existing file is not changed.
 ///
 /// # Errors
 ///
-/// The file is there, or cannot be written.
+/// The file exists, or cannot be written.
 pub fn create_new_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -190,26 +190,26 @@ pub fn create_new_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     })
 }
 
-/// A value as JSON in lines, with a last newline.
+/// Formats a value as indented JSON with a final newline.
 ///
 /// # Errors
 ///
-/// Keys of the value are no strings.
+/// A key in the value is not a string.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
 }
 
-/// SHA-256 of `bytes`, in hexadecimal.
+/// Returns the SHA-256 of `bytes`, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes))
 }
 
-/// `bytes` in hexadecimal, two digits each.
+/// Formats `bytes` in hexadecimal, two digits each.
 pub fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The 32 bytes of 64 hexadecimal digits.
+/// Parses 64 hexadecimal digits to 32 bytes.
 pub fn unhex(text: &str) -> Option<[u8; 32]> {
     let text = text.as_bytes();
     if text.len() != 64 || !text.iter().all(u8::is_ascii_hexdigit) {
@@ -219,11 +219,11 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(std::array::from_fn(|at| digit(2 * at) << 4 | digit(2 * at + 1)))
 }
 
-/// The content of `path`; None if there is no such file.
+/// Returns the content of `path`, or `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// It cannot be read.
+/// The file cannot be read.
 pub fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -232,18 +232,18 @@ pub fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
+/// Folders to be created, innermost first. Dropping it removes those that are empty.
 #[derive(Debug)]
 pub struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// `path` and the parents of it that are not there yet.
+    /// Returns `path` and its missing parents.
     pub fn for_path(path: &Path) -> Self {
         let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
         Self(path.ancestors().take_while(absent).map(Path::to_path_buf).collect())
     }
 
-    /// Makes the folders survive a power cut, once they are there: each is on the disk once the folder above it is.
+    /// Makes the created folders durable. A folder is durable after its parent is synced.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl MadeFolders {
         self.0.iter().rev().try_for_each(|folder| sync_folder(folder_of(folder)))
     }
 
-    /// Leaves the folders as they are.
+    /// Keeps the folders.
     pub fn keep(mut self) {
         self.0.clear();
     }
@@ -266,7 +266,7 @@ impl Drop for MadeFolders {
     }
 }
 
-/// Returns true unless it is sure that there is no file of this name.
+/// Returns false only if the file certainly does not exist.
 pub fn may_be_there(file: &Path) -> bool {
     match fs::symlink_metadata(file) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -274,20 +274,20 @@ pub fn may_be_there(file: &Path) -> bool {
     }
 }
 
-/// Makes a folder that its owner alone can enter (mode 0700), if it is not there. Its parent must exist.
+/// Creates a folder that only its owner can enter (mode 0700), if it does not exist. Its parent must exist.
 ///
 /// # Errors
 ///
-/// The folder cannot be made, or its name is taken by a file.
+/// The folder cannot be created, or a file has its name.
 pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
     create_private_folder_for(path, OUT)
 }
 
-/// The same for a folder that another setting than `out` named.
+/// Does the same for a folder from another setting than `out`.
 ///
 /// # Errors
 ///
-/// The folder cannot be made, or its name is taken by a file.
+/// The folder cannot be created, or a file has its name.
 pub fn create_private_folder_for(path: &Path, setting: &'static str) -> Result<(), FileError> {
     match make_private_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
@@ -297,11 +297,11 @@ pub fn create_private_folder_for(path: &Path, setting: &'static str) -> Result<(
     .map_err(|error| failed(path, setting, &error))
 }
 
-/// The same for a folder that must not be there. Of several threads or processes that make it at once, one does.
+/// Does the same for a folder that must not exist. If several threads or processes try at once, only one succeeds.
 ///
 /// # Errors
 ///
-/// The folder is there, or cannot be made.
+/// The folder exists, or cannot be created.
 pub fn claim_private_folder(path: &Path) -> Result<(), FileError> {
     match make_private_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FileError(format!(
@@ -344,7 +344,7 @@ fn permissions(_: Access) -> Option<fs::Permissions> {
     None
 }
 
-/// The folder that `path` is in.
+/// Returns the folder of `path`.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -352,20 +352,20 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes the entry of `path` in its folder survive a power cut.
+/// Makes the entry of `path` in its folder durable.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     sync_folder(folder_of(path))
 }
 
-/// A rename is on the disk once its folder is.
+/// Syncs a folder. A rename is durable after its folder is synced.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// The setting that names most files.
+/// The setting of most file paths.
 const OUT: &str = "out";
 
-/// The error for `path`, which `setting` named, and which cannot be written.
+/// Returns the error for `path` from `setting`, which cannot be written.
 pub fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -381,7 +381,7 @@ pub fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
         _ => format!("see to the disk or name another `{setting}`"),
     };
     let mut reason = error.to_string();
-    // tempfile adds the temporary name, which tells the user nothing.
+    // tempfile appends the temporary name, which does not help the user.
     if let Some(end) = reason.find(" at path ") {
         reason.truncate(end);
     }

@@ -1,23 +1,23 @@
-//! JSON that holds its own digest: `{"NAME":VALUE,"sha256":"…"}`.
+//! JSON with its own digest: `{"NAME":VALUE,"sha256":"…"}`.
 
 use crate::sha256;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The line of `value` under `name`, with the digest of `before` and of the value's text; and the digest.
+/// Returns the line of `value` under `name`, with the digest of `before` and of the value's text, and the digest.
 pub fn line(name: &str, before: &str, value: &impl Serialize) -> (String, String) {
     let text = text(value);
     let digest = sha256(format!("{before}{text}").as_bytes());
     (format!("{{\"{name}\":{text},\"sha256\":\"{digest}\"}}\n"), digest)
 }
 
-/// The value of `bytes`, a [`line()`] of `name` with nothing before it. The error says what is damaged. For values without floats of 32 bits: it
-/// goes through floats of 64.
+/// Parses the value of `bytes`, a [`line()`] of `name` with an empty `before`. The error describes the damage. Values
+/// must not contain 32-bit floats, because parsing goes through 64-bit floats.
 ///
 /// # Errors
 ///
-/// It is no such line, or its digest does not match.
+/// It is not such a line, or its digest does not match.
 pub fn read<T: Serialize + DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, String> {
     let mut fields: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let (value, sha256) = (fields.remove(name), fields.remove("sha256"));
@@ -28,7 +28,7 @@ pub fn read<T: Serialize + DeserializeOwned>(name: &str, bytes: &[u8]) -> Result
     if sha256 == Value::String(digest(&value)) { Ok(value) } else { Err("its digest does not match".into()) }
 }
 
-/// SHA-256 of the text of `value`, in hexadecimal.
+/// Returns the SHA-256 of the text of `value`, in hexadecimal.
 pub fn digest(value: &impl Serialize) -> String {
     sha256(text(value).as_bytes())
 }

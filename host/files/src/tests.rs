@@ -21,7 +21,7 @@ fn file_appears_only_when_complete() {
     assert_eq!(entries(folder.path()), ["report.json"]);
 }
 
-// A file that is dropped before its commit leaves the old one.
+// A file that is dropped before its commit keeps the old file.
 #[test]
 fn dropped_file_keeps_old_content() {
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn private_files_are_owner_only() {
 // An output folder at a file, or below one, is an error.
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
-    // A folder of the kernel's that even root cannot write to.
+    // A folder of procfs, which even root cannot write to.
     let path = Path::new("/proc/damper-out");
     if !Path::new("/proc/self").exists() {
         damper_testing::skip("proc", "there is no /proc");
@@ -88,8 +88,7 @@ fn missing_or_folder_path_is_error() {
     assert_eq!(entries(folder.path()), ["taken"]);
 }
 
-/// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that
-/// namespace.
+/// Runs this test again in a separate mount namespace, with a file system of 64 KiB on a folder of that namespace.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_error_names_file() {

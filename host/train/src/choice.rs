@@ -1,4 +1,5 @@
-//! The methods in the slots of a step, chosen at run time: settings of each by name, and the core's types behind one type a slot.
+//! The methods in the slots of a step, chosen at run time. Each slot has settings by name, and one type for all of the
+//! core's types.
 
 mod by_name;
 mod clip;

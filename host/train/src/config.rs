@@ -21,9 +21,9 @@ use damper_runtime::Choice;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-/// The path of clipped sums by the backend.
+/// Path of sums that the backend clips.
 pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
-/// The kind and the path of a run without clipping and noise.
+/// Kind and path of a run without clipping and noise.
 pub const NOT_PRIVATE: &str = "not private";
 
 /// Configuration of `damper train`. All of it is public, except the samples of `data` and the seed of a private run.
@@ -35,23 +35,23 @@ pub struct TrainConfig {
     pub delta: f64,
     /// The accountant.
     pub accountant: Accountant,
-    /// True if a δ of `1/N` and more is allowed.
+    /// True if a δ of `1/N` or more is allowed.
     pub allow_large_delta: bool,
-    /// The declared size of a batch, `B`: the divisor, and with `N` the sampling rate.
+    /// The declared batch size `B`. It is the divisor of sums, and sets the sampling rate with `N`.
     pub batch_size: u32,
     /// Passes over the data: `⌈epochs · N / B⌉` steps.
     pub epochs: f64,
-    /// `N` for the sampling rate where it is to be declared rather than counted.
+    /// `N` for the sampling rate. The training rows are counted if not given.
     pub dataset_size: Option<u64>,
     /// The sampler of a step.
     pub sampler: Sampler,
-    /// Groups of cyclic Poisson draws; as many as bands if not given.
+    /// Number of groups of cyclic Poisson sampling. The number of bands if not given.
     pub groups: Option<NonZeroU32>,
-    /// The correlation of the noise of successive steps.
+    /// Correlation of the noise across steps.
     pub noise_correlation: NoiseCorrelation,
-    /// The error that an optimised correlation makes small; the mean over all prefix sums if not given.
+    /// The error that an optimised correlation minimises. The mean over all prefix sums if not given.
     pub noise_objective: Option<Objective>,
-    /// Draws of more samples are cut to so many, which is charged out of δ.
+    /// The maximum size of a batch. Larger batches are truncated, which is charged to δ.
     pub truncate: Option<u64>,
     /// The private method.
     pub method: Method,
@@ -59,30 +59,32 @@ pub struct TrainConfig {
     pub optimizer: OptimizerChoice,
     /// Storage and release of sums.
     pub noise: NoiseKind,
-    /// What is read out of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clipped in
-    /// its floats, which takes continuous noise.
+    /// The output of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clips
+    /// in floats. The latter take continuous noise.
     pub readout: Readout,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
     /// The backend.
     pub backend: Choice,
-    /// A seed makes the run a simulation; without one, the key comes from the operating system.
+    /// The seed of a simulation. Without a seed, the key comes from the operating system.
     pub seed: Option<u64>,
-    /// Rows of the one physical batch shape; as many as `memory` holds, up to sixteen, if not given.
+    /// Rows of a physical batch. If not given, as many as fit in `memory`, up to sixteen.
     pub physical_batch: Option<NonZeroUsize>,
-    /// Bytes that the tensors of one worker may take, as counted from the graph.
+    /// Maximum bytes for the tensors of one worker, as counted from the graph.
     pub memory: u64,
-    /// Computes the part of the network that no trained parameter reaches once for all samples, and keeps up to so many bytes of it in memory.
+    /// Computes the frozen part, which no trained parameter reaches, once for all samples. Keeps at most this many
+    /// bytes of it in memory.
     pub cache_frozen: Option<u64>,
-    /// Threads, each with a one-thread session; as many as there are processors if not given.
+    /// Number of threads, each with a single-threaded session. The number of processors if not given.
     pub workers: Option<NonZeroUsize>,
-    /// Random views of each sample's pictures, of whose gradients the mean is clipped.
+    /// Random views of each sample's images. The mean of their gradients is clipped.
     pub augment: Option<Augment>,
-    /// The parameters that are evaluated and written: their mean after these steps, or those after the last.
+    /// The steps over which parameters are averaged. The mean is evaluated and written. If not given, the last
+    /// parameters are.
     pub average: Option<Averaging>,
-    /// Evaluates on the held-out split every so many epochs, beside the end.
+    /// Evaluates on the held-out split every this many epochs, in addition to the end.
     pub evaluate_every: Option<f64>,
-    /// Ends the run after so many evaluations without a better one. What it costs stays that of all steps.
+    /// Ends the run after this many evaluations without improvement. All planned steps stay charged.
     pub stop_early: Option<NonZeroU32>,
     /// Released metrics of the held-out rows.
     pub test_metrics: TestMetrics,
@@ -95,7 +97,7 @@ pub struct TrainConfig {
 }
 
 impl TrainConfig {
-    /// With everything else as `damper train` has it by default.
+    /// Creates a configuration. All other settings have the defaults of `damper train`.
     #[must_use]
     pub fn new(budget: Budget, delta: f64, batch_size: u32, epochs: f64, method: Method) -> Self {
         Self {
@@ -133,7 +135,7 @@ impl TrainConfig {
         }
     }
 
-    /// Groups that steps draw from in turn: 1 unless draws are cyclic.
+    /// Returns the number of groups that steps draw from in turn. It is 1 unless sampling is cyclic.
     #[must_use]
     pub fn groups(&self) -> u32 {
         match (self.sampler, self.groups, self.noise_correlation) {
@@ -143,7 +145,7 @@ impl TrainConfig {
         }
     }
 
-    /// The kind of run: private, a simulation, or not private.
+    /// Returns the kind of run: private, a simulation, or not private.
     #[must_use]
     pub fn kind(&self) -> RunKind {
         match self.seed {
@@ -153,14 +155,14 @@ impl TrainConfig {
         }
     }
 
-    /// Returns true if nothing is clipped and nothing has noise.
+    /// Returns true if the run neither clips nor adds noise.
     #[must_use]
     pub fn is_not_private(&self) -> bool {
         self.budget == Budget::NotPrivate
     }
 
-    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`. Without
-    /// privacy `not private`.
+    /// Returns how sums and noise are computed: `exact` (integers), `float`, `float, clipped by the backend`, or `not
+    /// private`.
     pub(crate) fn path(&self) -> &'static str {
         match (self.noise, self.readout) {
             _ if self.is_not_private() => NOT_PRIVATE,
@@ -174,33 +176,34 @@ impl TrainConfig {
 /// The bound on the privacy cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
-    /// ε at most this; the noise follows.
+    /// ε is at most this value. The noise follows from it.
     Epsilon(f64),
-    /// Noise of this many clips; ε follows.
+    /// Noise of this many clips. ε follows from it.
     NoiseMultiplier(f64),
-    /// Noise by ADP's equation 6 for its `ε̄`; ε follows from the accountant.
+    /// Noise by ADP's equation 6 for this `ε̄`. ε follows from the accountant.
     Equation6(f64),
-    /// None: gradients are not clipped and have no noise, and no ε holds.
+    /// No bound: gradients are not clipped and get no noise, and no ε holds.
     NotPrivate,
 }
 
 /// Released metrics of the held-out rows.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum TestMetrics {
-    /// Accuracy and loss, exact functions of rows that ε does not protect.
+    /// Accuracy and loss, as exact functions of rows that ε does not protect.
     #[default]
     Exact,
-    /// Accuracy and loss with noise, charged: ε protects these rows too. A row's loss counts as `loss_bound` at most.
+    /// Accuracy and loss with noise, which is charged, so ε protects these rows too. A row's loss counts at most
+    /// `loss_bound`.
     Private {
-        /// The public bound.
+        /// The public bound on a row's loss.
         loss_bound: f32,
     },
-    /// Nothing.
+    /// No metrics.
     None,
 }
 
 impl TestMetrics {
-    /// As the command line takes it.
+    /// Returns the value of the command-line flag.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -214,19 +217,19 @@ impl TestMetrics {
 /// Storage and release of sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoiseKind {
-    /// Integers on a grid and the discrete Gaussian: exact.
+    /// Integers on a grid and the discrete Gaussian. Exact.
     Discrete,
-    /// Floats and the continuous Gaussian: not exact.
+    /// Floats and the continuous Gaussian. Not exact.
     Continuous,
 }
 
-/// A recording that is asked for.
+/// A request to record the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordRequest {
     /// The file.
     pub file: PathBuf,
-    /// Bytes that it is expected to have at most.
+    /// Expected maximum size in bytes.
     pub limit: u64,
-    /// True if the run goes on, and so has begun it already.
+    /// True if the run is resumed, so the recording already exists.
     pub resumed: bool,
 }

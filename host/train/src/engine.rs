@@ -1,4 +1,4 @@
-//! The engine of a run: its course of steps, and what takes them: draws, workers, mechanisms, releases, and several ranks.
+//! The engine of a run: the step loop, sampling, workers, mechanisms, releases, and several ranks.
 
 mod course;
 pub(crate) mod dry_run;

@@ -12,7 +12,7 @@ use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;
 use damper_runtime::BackendError;
 
-/// Why a run did not start or did not finish: one line that names the cause and the remedy.
+/// The reason why a run did not start or finish: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum TrainError {
@@ -32,42 +32,42 @@ pub enum TrainError {
     Init(#[from] InitError),
     #[error(transparent)]
     DeriveError(#[from] DeriveError),
-    /// The processor computes otherwise than IEEE 754 by default.
+    /// The thread's floating-point mode is not the IEEE 754 default.
     #[error("this thread's arithmetic: {0}; reset MXCSR (x86-64) or FPCR (AArch64), which a loaded library has set")]
     Arithmetic(#[from] damper_core::ArithmeticError),
     #[error(transparent)]
     Rank(#[from] RankError),
-    /// A setting at fault, and what to do.
+    /// A wrong setting, with its fix.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Parameters or losses left the range of numbers that can be trained.
+    /// Parameters or losses left the range that can be trained.
     #[error(
         "step {step}: {what} infinite, not a number or beyond {limit:e}, so the run stops; lower `lr`, or check the model's weights"
     )]
     Diverged { step: u32, what: &'static str, limit: f32 },
-    /// A stop before the first step. Nothing was charged but what `normalize_private` released.
+    /// The run was stopped before the first step. Only the release of `normalize_private` was charged.
     #[error("the run was stopped before its first step")]
     Stopped,
     /// Anything else.
     #[error("{0}")]
     Run(String),
-    /// The operating system gave no randomness.
+    /// The operating system returned no randomness.
     #[error("the operating system gave no random key ({0}); a private run needs one, a simulation takes `seed`")]
     Key(getrandom::Error),
 }
 
-/// A step or a release that did not open.
+/// Converts the error of a step or a release that did not open.
 impl From<OpenError<Self>> for TrainError {
     fn from(error: OpenError<Self>) -> Self {
         match error {
             OpenError::Store(error) => error,
-            // The budgets are the numbers of steps and releases, and the state was made for them.
+            // Steps and releases stay within the budgets, which the state was made for.
             OpenError::BudgetSpent | OpenError::Call(_) => Self::Run(format!("the step did not open: {error}")),
         }
     }
 }
 
-/// The core's configuration errors by the trainer's settings.
+/// Maps the core's configuration errors to the trainer's settings.
 impl From<ConfigError> for TrainError {
     fn from(error: ConfigError) -> Self {
         let setting = match error.parameter {

@@ -1,4 +1,5 @@
-//! The gradient and loss of every training sample in an `.npz` file, **not private**: exact functions of single samples.
+//! The gradient and loss of every training sample in an `.npz` file. **Not private**: these are exact functions of
+//! single samples.
 
 mod archive;
 
@@ -14,31 +15,35 @@ use damper_runtime::{Backend, BackendError};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// The array of the losses, `[N]`.
+/// Name of the array of losses, of shape `[N]`.
 const LOSS: &str = "loss";
 
-/// How gradients are computed.
+/// Options for computing gradients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GradientOptions {
-    /// Rows of the physical batch. As many as `memory` holds if not given.
+    /// Rows of the physical batch. If not given, as many as fit in `memory`.
     pub physical_batch: Option<NonZeroUsize>,
-    /// Bytes that the tensors of one worker may take.
+    /// Maximum bytes for the tensors of one worker.
     pub memory: u64,
-    /// Number of threads. That of processors if not given.
+    /// Number of threads. The number of processors if not given.
     pub workers: Option<NonZeroUsize>,
 }
 
-/// Writes `grad/NAME` (`[N, *shape]`, float32) for each trained parameter and `loss` (`[N]`) of the N training samples of `read`,
-/// in their order, at the model file's parameters. A bad row that was dropped has the gradient 0 and the loss NaN.
+/// Writes the gradients and losses of the N training samples of `read`, in their order, at the model file's parameters.
 ///
-/// The gradients have the bits that training on the same backend, with the same physical batch, hands to the private step. The
-/// file is as secret as the data: its owner alone may read it. Memory: a physical batch of gradients for each worker. `is_stopped`
-/// is asked after each batch. Returns false if it stopped the work; there is no file then.
+/// The arrays are `grad/NAME` (`[N, *shape]`, float32) for each trained parameter, and `loss` (`[N]`). A bad row that
+/// was dropped has gradient 0 and loss NaN.
+///
+/// The gradients are bit-identical to those that training passes to the private step, on the same backend with the same
+/// physical batch. The file is as secret as the data, so only its owner may read it. Memory: a physical batch of
+/// gradients for each worker.
+///
+/// Calls `is_stopped` after each batch. Returns false if it stopped the work. No file is written then.
 ///
 /// # Errors
 ///
-/// The graph does not fit the memory, the backend cannot run it, or the file cannot be written. There is no file then, or the
-/// one that was there.
+/// The graph does not fit the memory, the backend cannot run it, or the file cannot be written. An existing file then
+/// stays as it was.
 pub fn write(
     path: &Path,
     read: &ModelAndData,
@@ -74,7 +79,7 @@ pub fn write(
     Ok(true)
 }
 
-/// The sessions that compute exact gradients of the training rows of `read`, after a test of the backend at `params`.
+/// Opens the sessions that compute exact gradients of the training rows of `read`, and tests the backend at `params`.
 ///
 /// # Errors
 ///
@@ -91,7 +96,7 @@ pub fn sessions<'a>(
     Ok(Sessions { backend, grad, split: &data.train, rows, threads: threads(options.workers), normalize: None })
 }
 
-/// Bytes of the file's numbers.
+/// Returns the size of the file's values in bytes.
 pub fn size(read: &ModelAndData) -> u64 {
     let numbers =
         |(_, shape): (String, Vec<usize>)| shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent as u64));
@@ -99,7 +104,7 @@ pub fn size(read: &ModelAndData) -> u64 {
     numbers.fold(0u64, u64::saturating_add).saturating_mul(4)
 }
 
-/// Names and shapes of the arrays of `samples` samples.
+/// Returns the names and shapes of the arrays for `samples` samples.
 fn arrays(parameters: &[TensorSpec], samples: usize) -> impl Iterator<Item = (String, Vec<usize>)> {
     let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None };
     let of_parameter = move |spec: &TensorSpec| {
@@ -109,7 +114,7 @@ fn arrays(parameters: &[TensorSpec], samples: usize) -> impl Iterator<Item = (St
     parameters.iter().map(of_parameter).chain([(LOSS.to_owned(), vec![samples])])
 }
 
-/// Why the chunks end before the last.
+/// The reason why the chunks end early.
 enum End {
     Stopped,
     Backend(BackendError),

@@ -1,6 +1,7 @@
-//! The trainer's own parts, for the crates that check or use them: audits and the devices of a federation.
+//! Internals of the trainer, for the crates that check or use them: audits and the devices of a federation.
 //!
-//! What they see before a release is as secret as the data, and no ε covers it. A program that trains needs none of them.
+//! Their values before a release are as secret as the data, and no ε covers them. A program that trains does not need
+//! this module.
 
 pub use crate::choice::OptimizerState;
 pub use crate::engine::observed;
@@ -11,17 +12,17 @@ pub mod generator {
     pub use crate::engine::generator::{RunGenerator, fresh};
 }
 
-/// Observers of a run's inside.
+/// Observers of a run's internal state.
 pub mod observe {
     pub use crate::engine::observe::{Counting, Given, Normalizing, Observer, Summed};
 }
 
-/// The draws of a run.
+/// The batch samplers of a run.
 pub mod sampler {
     pub use crate::engine::sampler::{BatchSampler, epoch_steps};
 }
 
-/// The way from a draw to the sum of a step.
+/// The step loop, from a batch to the sum of a step.
 pub mod step_loop {
     pub use crate::engine::step_loop::{Draw, State, StepLoop, StepSum, event, go, layers, step, watched_step};
 }

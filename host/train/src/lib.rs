@@ -1,18 +1,18 @@
-//! Training: from a model, a data set and a budget to a private model and its report.
+//! Training: from a model, a data set and a privacy budget to a private model and its report.
 //!
 //! ```text
 //! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ engine ─► Outcome ─► DIR
 //! ```
 //!
-//! | rooms | |
+//! | modules | |
 //! | --- | --- |
-//! | `choice`, `config` | what is asked for |
-//! | `plan` | model and data, read; and what is fixed before the first step |
-//! | `engine` | the steps, their workers, and ranks |
+//! | `choice`, `config` | settings |
+//! | `plan` | reads model and data, fixes everything before the first step |
+//! | `engine` | steps, workers and ranks |
 //! | `state` | checkpoints, ledgers, recordings |
-//! | `outcome` | results, figures, the released model |
+//! | `outcome` | results, figures and the released model |
 //!
-//! The core decides every bit of a step; here are threads, files and the order of things.
+//! The core determines every bit of a step. This crate has the threads, the files and the order of operations.
 //!
 //! # Train a model
 //!

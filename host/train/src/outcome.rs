@@ -1,4 +1,4 @@
-//! The result of training, and the events on the way.
+//! The result of training, and the events during a run.
 
 pub(crate) mod best;
 pub(crate) mod class_metrics;
@@ -15,52 +15,54 @@ use damper_data::Normalize;
 use damper_runtime::{HostNode, Operators};
 use serde::{Deserialize, Serialize};
 
-/// The outcome of training: all of it released or public.
+/// The outcome of training. All of it is released or public.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The trained parameters, flat, in `grad.parameters` order.
+    /// The trained parameters, flat, in the order of `grad.parameters`.
     pub params: Vec<f32>,
-    /// Steps charged: those of the whole plan, unless the run was stopped.
+    /// Number of charged steps: all of the plan, unless the run was stopped.
     pub steps: u32,
     /// True if the run was asked to stop before its last step.
     pub stopped: bool,
-    /// Steps taken, if the run ended early because its evaluations stopped to improve. All steps are charged.
+    /// Number of steps taken, if the run ended early because its evaluations stopped improving. All planned steps are
+    /// charged.
     pub ended_early: Option<u32>,
-    /// The parameters of the best evaluation, flat as `params`, if the run ended early.
+    /// The parameters of the best evaluation, flat like `params`, if the run ended early.
     pub best: Option<Vec<f32>>,
-    /// Steps among them that released nothing that counts: a stop lost them.
+    /// Charged steps that released no usable gradient because a stop lost them.
     pub lost_steps: u32,
-    /// Each draw's event, from which ε follows.
+    /// The event of each draw. ε follows from these.
     pub recorded: Recorded,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
-    /// Held-out figures, in time order; the last is the end's.
+    /// Figures on the held-out split, in time order. The last entry is from the end of the run.
     pub evaluations: Vec<Evaluation>,
-    /// Figures by class on the held-out split at the end; none if they are not released, the run was stopped, or the loss has no classes.
+    /// Figures by class on the held-out split at the end. `None` if they are not released, the run was stopped, or the
+    /// loss has no classes.
     pub class_metrics: Option<ClassMetrics>,
-    /// Exact held-out figures of the last parameters at the end of the run, where a mean of parameters is what is evaluated and written.
+    /// Exact held-out figures of the last parameters, if the run evaluates and writes a mean of parameters.
     pub last_iterate: Option<LastIterate>,
-    /// The result of a test before the run: does a sample's gradient depend on that sample alone?
+    /// The result of a test before the run that a sample's gradient depends on that sample alone.
     pub independence: Independence,
-    /// The output, the rows and the values that refuted it, for people.
+    /// The output, the rows and the values that failed this test, as text.
     pub difference: Option<String>,
-    /// The nodes of the run's graphs that ran on the processor. None if the backend has no device.
+    /// The nodes of the run's graphs that ran on the processor. `None` if the backend has no device.
     pub host_nodes: Option<Vec<HostNode>>,
-    /// True if the recording that was asked for holds the run.
+    /// True if the requested recording contains the run.
     pub is_recorded: bool,
-    /// The released means and deviations that features were normalised by, if the run released some.
+    /// The released means and deviations that normalised the features, if the run released any.
     pub normalize: Option<Normalize>,
     /// The released number of training rows without a finite gradient, if the run released it.
     pub non_finite: Option<NonFiniteCount>,
     /// Name of the backend that ran.
     pub backend: &'static str,
-    /// Its version.
+    /// Version of this backend.
     pub backend_version: String,
-    /// The operators that it ran.
+    /// The operators that the backend ran.
     pub operators: Operators,
-    /// Threads that ran.
+    /// Number of threads that ran.
     pub workers: usize,
-    /// The clip of a next step: a constant, or learned from released counts.
+    /// The clip of the next step: a constant, or learned from released counts.
     pub clip: f32,
 }
 
@@ -69,33 +71,33 @@ pub struct Outcome {
 pub struct LastIterate {
     /// Mean loss.
     pub loss: f64,
-    /// Share of right answers, where the loss has classes.
+    /// Accuracy, if the loss has classes.
     pub accuracy: Option<f64>,
 }
 
 /// Figures on the held-out split.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Evaluation {
-    /// Steps before it.
+    /// Number of steps before the evaluation.
     pub step: u32,
-    /// Passes over the data before it.
+    /// Passes over the data before the evaluation.
     pub epoch: f64,
-    /// ε of those steps.
+    /// ε of these steps.
     pub epsilon: f64,
     /// Mean loss.
     pub loss: f64,
-    /// Share of right answers, where the loss has classes.
+    /// Accuracy, if the loss has classes.
     pub accuracy: Option<f64>,
 }
 
 impl Evaluation {
-    /// Returns true if none of the last `patience` evaluations is better than the best before them: by accuracy, or by loss where there
-    /// is none.
+    /// Returns true if none of the last `patience` evaluations improves on the best before them. Compares accuracy, or
+    /// loss without an accuracy.
     pub(crate) fn has_stalled(evaluations: &[Self], patience: u32) -> bool {
         Self::best_index(evaluations).is_some_and(|index| evaluations.len() - 1 - index >= patience as usize)
     }
 
-    /// The first of the best evaluations: by accuracy, or by loss if there is none.
+    /// Returns the first of the best evaluations. Compares accuracy, or loss without an accuracy.
     #[must_use]
     pub fn best(evaluations: &[Self]) -> Option<&Self> {
         Self::best_index(evaluations).and_then(|index| evaluations.get(index))

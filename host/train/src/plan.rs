@@ -1,4 +1,4 @@
-//! Everything that is fixed before the first row is read: rates, noise, steps, price.
+//! Everything that is fixed before the first row is read: rates, noise, steps and the privacy cost.
 
 pub(crate) mod before_steps;
 mod check;

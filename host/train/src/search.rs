@@ -1,13 +1,19 @@
-//! A private search: the best of a random number of candidates, charged as a whole before the first one is trained.
+//! A private search: the best of a random number of candidates. It is charged as a whole before the first candidate is
+//! trained.
 //!
 //! ```text
 //! charge the search ─ draw K and K settings ─ train and score each ─► the best alone
 //! ```
 //!
-//! [`damper_accounting::selection`] has the price and its proof. It asks that K and the settings are drawn as declared (`draw`, exact), that
-//! each candidate has a fresh key, that the score is a release of the candidate or a function of public data, and that nothing else is
-//! released. So the number of candidates, their order and the others' scores reach no output and no progress. The time that a search
-//! takes does depend on K.
+//! [`damper_accounting::selection`] has the privacy cost and its proof. The proof needs four conditions:
+//!
+//! - K and the settings are drawn exactly as declared (`draw`).
+//! - Each candidate has a fresh key.
+//! - The score is a release of the candidate or a function of public data.
+//! - Nothing else is released.
+//!
+//! So the number of candidates, their order and the other scores do not appear in outputs or progress. The running time
+//! of a search does depend on K.
 
 mod candidate_epsilon;
 mod draw;
@@ -18,11 +24,11 @@ pub use draw::{Candidate, candidates};
 use damper_accounting::{AccountingError, CandidateCount, RunParts, RunSearch};
 use damper_budget::RunPlan;
 
-/// The plan of a search among candidates with these plans: that of the first, with the events of the others.
+/// Returns the plan of a search among candidates with these plans: the first plan, with the events of the others.
 ///
 /// # Errors
 ///
-/// Draws are cut, which has no divergence.
+/// Batches are truncated, so the draws have no divergence.
 pub fn plan(candidates: CandidateCount, plans: &[RunPlan]) -> Result<Option<RunPlan>, AccountingError> {
     let Some(first) = plans.first() else { return Ok(None) };
     let parts = first.events.parts();

@@ -1,4 +1,4 @@
-//! What a run keeps on the disk: checkpoints, ledgers, recordings, the digest of its data.
+//! The files of a run: checkpoints, ledgers, recordings, and the digest of its data.
 
 pub(crate) mod checkpoint;
 pub(crate) mod data_digest;

@@ -41,7 +41,7 @@ fn cost_composes_all_events() {
     assert_eq!(of(&[&one, &two]), whole.epsilon(Accountant::Pld, DELTA).unwrap().epsilon);
     assert_eq!(of(&[&one]), one.epsilon(Accountant::Pld, DELTA).unwrap().epsilon);
     assert_eq!(of(&[]), 0.0);
-    // Cut draws: as one run with as many of them, and more than uncut ones.
+    // Truncated draws cost the same as in one run with as many truncated draws, and more than draws without truncation.
     let truncation = Some(Truncation { samples: 1437, most: 120 });
     let cut = |run: &Recorded| run.with(&RunParts { truncation, ..run.parts() });
     let joined = cut(&joined(&one, &one));
@@ -75,7 +75,7 @@ fn run_beyond_the_limit_charges_nothing() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-/// No file with a changed byte, and none that ends within a line, is read.
+/// A file with any changed byte, or a file that ends within a line, is an error.
 #[test]
 fn every_damage_is_found() {
     let (_folder, path) = made();
@@ -90,7 +90,7 @@ fn every_damage_is_found() {
         let at_line_end = at > 0 && whole[at - 1] == b'\n';
         assert_eq!(parse(&whole[..at]).is_ok(), at_line_end, "{at} bytes");
     }
-    // A torn line can be recorded wherever it was torn, and the file goes on.
+    // A torn line can be recorded for any position of the tear, and the file stays usable.
     let from = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
     std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     assert!(BudgetFile::repair(&path).unwrap() && std::fs::read(&path).unwrap() == whole);

@@ -1,35 +1,37 @@
-//! Random views of pictures: crops, shifts and mirror images.
+//! Random views of images: crops, shifts and mirror images.
 //!
-//! A sample's gradient is the mean over its views, taken before the one clip, so views cost no privacy: De, Berrada, Hayes, Smith, Balle,
-//! "Unlocking High-Accuracy Differentially Private Image Classification through Scale", 2022, section 3 ("augmentation multiplicity").
+//! A sample's gradient is the mean over its views, computed before the single clip. So views do not affect the privacy
+//! cost. Source: De, Berrada, Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image Classification
+//! through Scale", 2022, section 3 ("augmentation multiplicity").
 //!
-//! A picture is a float input whose samples are `[H, W]`, `[C, H, W]` or, with at most four channels behind more than four rows,
-//! `[H, W, C]`. All pictures of a sample have the same view. Other inputs stay as they are.
+//! An image is a float input with samples `[H, W]` or `[C, H, W]`. It may also be `[H, W, C]` if `H` is above four and
+//! `C` at most four. All images of a sample have the same view. Other inputs stay unchanged.
 
 use crate::{Labels, Split};
 use damper_onnx::SettingError;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// How a picture may be moved by a view.
+/// The motion of an image in a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Motion {
-    /// Not at all.
+    /// No motion.
     None,
-    /// By up to so many pixels along each axis, with what was lost on one side mirrored: a crop of the picture with such a border.
+    /// A shift by at most this many pixels along each axis, with mirrored pixels at the border. This is a crop of the
+    /// image with a mirrored border.
     Crop(u32),
-    /// By up to so many pixels along each axis, with the pixels of the edge repeated.
+    /// A shift by at most this many pixels along each axis, with the edge pixels repeated.
     Shift(u32),
 }
 
 /// The views of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Augment {
-    /// Their number `K`, each drawn by itself.
+    /// The number `K` of views, drawn independently.
     pub views: NonZeroU32,
-    /// How each is moved.
+    /// The motion of each view.
     pub motion: Motion,
-    /// Each is mirrored with probability 1/2, left to right.
+    /// True if each view is mirrored with probability 1/2, left to right.
     pub flip: bool,
 }
 
@@ -42,7 +44,7 @@ pub struct View {
 }
 
 impl Augment {
-    /// A view by three random words. A move of so many pixels is as likely as any other, but for 2^-32.
+    /// Derives a view from three random words. Shifts are uniform to within 2⁻³².
     #[must_use]
     pub fn view(&self, words: [u32; 3]) -> View {
         let by = |word: u32| match self.motion {
@@ -55,11 +57,12 @@ impl Augment {
         View { down: by(words[0]), right: by(words[1]), flip: self.flip && words[2] >> 31 == 1 }
     }
 
-    /// Fails unless the samples of `split` have such views.
+    /// Returns an error unless the samples of `split` can have such views.
     ///
     /// # Errors
     ///
-    /// No input is a picture, a picture is smaller than it is moved, or the labels are pictures too, which would not follow.
+    /// No input is an image, an image is smaller than the motion, or the labels are images too, which would not follow
+    /// the motion.
     pub fn check(&self, split: &Split) -> Result<(), SettingError> {
         let refuse = |problem| Err(SettingError::new("augment", self, problem));
         let of_labels = match split.labels() {
@@ -84,7 +87,7 @@ impl Augment {
 }
 
 impl fmt::Display for Augment {
-    /// As the command takes it: `8:crop4,flip`.
+    /// Writes the value as the command accepts it: `8:crop4,flip`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.views)?;
         match self.motion {
@@ -100,18 +103,18 @@ impl fmt::Display for Augment {
     }
 }
 
-/// The extents of a picture.
+/// The extents of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PictureShape {
     planes: usize,
     height: usize,
     width: usize,
-    /// Numbers of a pixel that lie side by side.
+    /// Number of interleaved values per pixel.
     channels: usize,
 }
 
 impl PictureShape {
-    /// The picture that a sample of `shape` is; none if it is not a picture.
+    /// Returns the image shape of a sample of `shape`, or `None` if it is not an image.
     pub(crate) fn of(shape: &[usize]) -> Option<Self> {
         let (planes, height, width, channels) = match *shape {
             [height, width] => (1, height, width, 1),
@@ -122,7 +125,7 @@ impl PictureShape {
         (planes > 0 && height > 1 && width > 1).then_some(Self { planes, height, width, channels })
     }
 
-    /// Writes the view of `from` to `to`, both a sample.
+    /// Writes the view of `from` to `to`. Both are one sample.
     pub(crate) fn write(&self, motion: Motion, view: View, from: &[f32], to: &mut [f32]) {
         let source = |at: usize, by: i32, extent: usize| {
             let (at, last) = (at as i64 - i64::from(by), extent as i64 - 1);

@@ -1,10 +1,10 @@
 //! The samples drawn for one step, as batches of one fixed physical size.
 //!
-//! A draw of `n` samples is split, in its own order, into `⌈n / R⌉` chunks of `R` rows: the sample at place `p` of the
-//! draw is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is filled up by repeating its first sample with weight 0.
-//! So the place of a sample follows from the draw alone, however the chunks are then distributed over threads, and
-//! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
-//! step goes on with a sum of zero.
+//! A draw of `n` samples is split, in order, into `⌈n / R⌉` chunks of `R` rows. The sample at position `p` of the draw
+//! is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is padded with copies of its first sample at weight 0. So the
+//! position of a sample follows from the draw alone, for any distribution of chunks over threads. Every chunk has the
+//! shape that the runtime was loaded for. An empty draw has no chunks, so nothing runs, and the step continues with a
+//! sum of zero.
 
 use super::augment::{Augment, PictureShape, View};
 use crate::dataset::Scaling;
@@ -15,9 +15,9 @@ use std::num::NonZeroUsize;
 /// One chunk of a draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk<'a> {
-    /// Number of the chunk in its draw.
+    /// Index of the chunk in its draw.
     pub index: usize,
-    /// The samples of its first rows, at least one and at most R; the rows after them are padding.
+    /// The samples of the first rows, from 1 to R. The rows after them are padding.
     pub samples: &'a [u32],
 }
 
@@ -26,18 +26,18 @@ pub fn chunks(draw: &[u32], rows: NonZeroUsize) -> impl ExactSizeIterator<Item =
     draw.chunks(rows.get()).enumerate().map(|(index, samples)| Chunk { index, samples })
 }
 
-/// Buffers for one physical batch, filled again for every chunk without allocating. One a thread.
+/// Buffers of one physical batch for one thread. Each chunk refills them without allocating.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
     rows: usize,
     features: Vec<Numbers>,
     labels: BatchLabels,
     weights: Vec<f32>,
-    /// Bytes of a sample as they are read from a file.
+    /// Buffer for the bytes of a sample read from a file.
     bytes: Vec<u8>,
-    /// A sample's picture before it is moved.
+    /// Buffer for a sample's image before its motion.
     unmoved: Vec<f32>,
-    /// Scales the values of each input, if it does.
+    /// The scaling of each input, if any.
     scaling: Vec<Option<Scaling>>,
 }
 
@@ -48,12 +48,12 @@ pub enum BatchLabels {
     Classes(Vec<i64>),
     /// Numbers, `[R, *shape]`.
     Values(Vec<f32>),
-    /// There are none.
+    /// No labels.
     None,
 }
 
 impl Batch {
-    /// Buffers of `rows` rows for the samples of `split`.
+    /// Creates buffers of `rows` rows for the samples of `split`.
     pub fn new(split: &Split, rows: NonZeroUsize) -> Self {
         let rows = rows.get();
         let size = |shape: &[usize]| rows * shape.iter().product::<usize>();
@@ -81,8 +81,8 @@ impl Batch {
         }
     }
 
-    /// The same, which scales the values of each float input of `split` as it is filled: by a constant for each value of a sample, or one
-    /// for all. The rows of the split stay as they are.
+    /// Scales the values of each float input of `split` while filling, with one constant per value of a sample, or one
+    /// for all values. The rows of the split stay unchanged.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Batch {
         Ok(self)
     }
 
-    /// Copies the samples of `chunk` into the rows, and its first sample into the rows that are left.
+    /// Copies the samples of `chunk` into the first rows, and its first sample into the remaining rows.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl Batch {
     ///
     /// # Panics
     ///
-    /// `chunk` is empty or has more samples than there are rows; a sample is not of `split`; `split` has other shapes
-    /// than the one that the buffers were made for.
+    /// `chunk` is empty or has more samples than rows, a sample is not in `split`, or the shapes of `split` differ from
+    /// those of the buffers.
     pub fn fill(&mut self, split: &Split, chunk: Chunk<'_>) -> Result<(), DataError> {
         assert!(!chunk.samples.is_empty() && chunk.samples.len() <= self.rows, "a chunk fits its batch");
         assert_eq!(self.features.len(), split.features.len(), "a batch is of its split's shape");
@@ -158,7 +158,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Moves the pictures of the first rows, one view a row. The other rows stay as [`Batch::fill`] has left them.
+    /// Applies one view per row to the images of the first rows. The other rows stay as [`Batch::fill`] left them.
     pub fn augment(&mut self, split: &Split, augment: &Augment, views: impl Iterator<Item = View> + Clone) {
         for (values, features) in self.features.iter_mut().zip(&split.features) {
             let (Numbers::F32(values), Some(picture)) = (values, PictureShape::of(&features.shape)) else { continue };
@@ -171,12 +171,12 @@ impl Batch {
         }
     }
 
-    /// The rows R.
+    /// Returns the number of rows R.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The values for model input `index`, row-major `[R, *shape]`.
+    /// Returns the values of model input `index`, row-major `[R, *shape]`.
     pub fn features(&self, index: usize) -> TensorRef<'_> {
         match &self.features[index] {
             Numbers::F32(values) => TensorRef::F32(values),
@@ -185,18 +185,18 @@ impl Batch {
         }
     }
 
-    /// The labels.
+    /// Returns the labels.
     pub fn labels(&self) -> &BatchLabels {
         &self.labels
     }
 
-    /// One weight a row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left out of
-    /// every sum, not multiplied by it.
+    /// Returns one weight per row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left
+    /// out of every sum, not multiplied by it.
     pub fn weights(&self) -> &[f32] {
         &self.weights
     }
 
-    /// Returns the inputs of a session for the data: each model input, then the labels if there are some.
+    /// Returns the data inputs of a session: each model input, then the labels if there are any.
     pub fn inputs(&self) -> impl Iterator<Item = TensorRef<'_>> {
         let labels = match &self.labels {
             BatchLabels::Classes(labels) => Some(TensorRef::I64(labels)),
@@ -217,7 +217,7 @@ fn gather<T: Copy>(to: &mut [T], from: &[T], rows: usize, samples: impl Iterator
     }
 }
 
-/// Reads rows from a file; null samples are zeros.
+/// Reads rows from a file. Null samples become zeros.
 fn read<T: Copy>(
     to: &mut [T],
     zero: T,
@@ -246,7 +246,7 @@ mod tests {
         NonZeroUsize::new(rows).unwrap()
     }
 
-    /// Sample `i` holds `[i, i + 0.5]` and the label `10 · i`.
+    /// Sample `i` has the features `[i, i + 0.5]` and the label `10 · i`.
     fn split(len: usize, null: &[usize]) -> Split {
         Split {
             rows: len,

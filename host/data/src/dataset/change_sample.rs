@@ -1,23 +1,24 @@
-//! Changes of one sample: what makes a neighbouring data set, for audits. The split is in memory ([`Split::in_memory`]).
+//! Changes of one sample, which create neighbouring data sets for audits. The split must be in memory
+//! ([`Split::in_memory`]).
 
 use crate::{Features, Labels, Numbers, Split};
 
-/// The numbers of one sample.
+/// The values of one sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// One entry a model input.
+    /// One entry per model input.
     pub features: Vec<Numbers>,
     /// Its labels.
     pub labels: Labels,
 }
 
 impl Split {
-    /// A data set of `rows` made-up samples.
+    /// Creates a data set of `rows` synthetic samples.
     pub fn made(rows: usize, features: Vec<Features>, labels: Labels) -> Self {
         Self { rows, features, labels, null: vec![], held: None, are_bytes: vec![], label_scale: None }
     }
 
-    /// The same samples with other features: arrays of the rows that are held.
+    /// Replaces the features by arrays of the available rows.
     #[must_use]
     pub fn with_features(&self, features: Vec<Features>) -> Self {
         Self {
@@ -31,7 +32,7 @@ impl Split {
         }
     }
 
-    /// A copy of sample `index`.
+    /// Copies sample `index`.
     ///
     /// # Panics
     ///
@@ -62,11 +63,11 @@ impl Split {
         }
     }
 
-    /// Puts `sample` in the place of sample `index`.
+    /// Replaces sample `index` by `sample`.
     ///
     /// # Panics
     ///
-    /// The split has no such sample, the new one is of another shape, or samples are in a file.
+    /// The split has no such sample, the new sample has another shape, or samples are in a file.
     pub fn replace(&mut self, index: usize, sample: &Sample) {
         assert!(index < self.rows, "the sample is one of the split's");
         let rows = self.rows;
@@ -89,11 +90,11 @@ impl Split {
         }
     }
 
-    /// Adds `sample` behind the others.
+    /// Appends `sample`.
     ///
     /// # Panics
     ///
-    /// It is of another shape, or samples are in a file.
+    /// The sample has another shape, or samples are in a file.
     pub fn push(&mut self, sample: &Sample) {
         for (features, new) in self.features.iter_mut().zip(&sample.features) {
             match (&mut features.values, new) {
@@ -114,7 +115,7 @@ impl Split {
         self.rows += 1;
     }
 
-    /// Takes the last sample away.
+    /// Removes the last sample.
     ///
     /// # Panics
     ///
@@ -138,7 +139,7 @@ impl Split {
         self.rows = left;
     }
 
-    /// Makes sample `index` a null sample, which contributes nothing, or a sample again.
+    /// Makes sample `index` a null sample, which contributes nothing, or restores it.
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
-//! All values of a split, in one order, for a digest.
+//! All values of a split in a fixed order, for a digest.
 
 use crate::{DataError, Labels, Numbers, Split, Stored};
 
 impl Split {
-    /// Gives all that the split holds, with its shapes, to `take`: for a digest that tells data sets apart.
+    /// Passes all values of the split, with their shapes, to `take`, for a digest that identifies the data set.
     ///
     /// # Errors
     ///

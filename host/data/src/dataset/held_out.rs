@@ -1,12 +1,13 @@
 //! The choice of held-out rows for a fraction.
 //!
-//! The rows are put in an order by numbers that follow from the seed and the row's place alone: row `i` gets output `i` of SplitMix64
-//! whose state is the first output for the seed. Held out are the rows at places `j` of this order for which
-//! `⌊(j + 1) · s / 2^32⌋ > ⌊j · s / 2^32⌋`, with `s = ⌈f · 2^32⌉`. So their number follows from N and the fraction.
+//! Rows are sorted by numbers that follow from the seed and the row's index alone. Row `i` gets output `i` of a
+//! SplitMix64 generator. The generator's state is the first output for the seed. The rows at positions `j` of this
+//! order are held out if `⌊(j + 1) · s / 2^32⌋ > ⌊j · s / 2^32⌋`, with `s = ⌈f · 2^32⌉`. So the number of held-out rows
+//! follows from N and the fraction.
 //!
-//! By class, the order is by class first: each class gives its part, within one row. Then the place of one row depends on the classes
-//! of other rows. This is sound only if the class of every row is public, bad rows included: neighbouring data sets then differ in the
-//! other values of one row, and both are split in the same way.
+//! With stratification, rows are sorted by class first, so each class contributes its share within one row. The
+//! position of a row then depends on the classes of other rows. This is sound only if the class of every row is public,
+//! including bad rows. Neighbouring data sets then differ in the other values of one row, and both have the same split.
 
 /// Returns the number of held-out rows among `rows` rows.
 pub fn held_out_rows(rows: u64, fraction: f64) -> u64 {
@@ -14,7 +15,7 @@ pub fn held_out_rows(rows: u64, fraction: f64) -> u64 {
     ((u128::from(rows) * step) >> 32) as u64
 }
 
-/// One flag a row: whether it is held out.
+/// Returns one flag per row, true if the row is held out.
 pub(crate) fn held_out(rows: usize, fraction: f64, seed: u64, classes: Option<&[i64]>) -> Vec<bool> {
     let state = mix(seed.wrapping_add(GAMMA));
     let number = |row: usize| mix(state.wrapping_add(GAMMA.wrapping_mul(row as u64 + 1)));
@@ -27,10 +28,10 @@ pub(crate) fn held_out(rows: usize, fraction: f64, seed: u64, classes: Option<&[
     held_out
 }
 
-/// SplitMix64's increment.
+/// The increment of SplitMix64.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's output for a state (Steele, Lea and Flood, OOPSLA 2014).
+/// Returns SplitMix64's output for a state (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn rule_is_splitmix64() {
-        // The generator's published outputs for the seed 0.
+        // The published outputs for seed 0.
         assert_eq!([1u64, 2].map(|n| mix(GAMMA.wrapping_mul(n))), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }
 
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!(held, held_out(10_000, 0.2, 0, None));
         assert_ne!(held, held_out(10_000, 0.2, 1, None));
         for block in held.chunks(1000) {
-            // Far beyond 8 standard deviations of 12.
+            // The bounds are far beyond 8 standard deviations of 12.
             let count = block.iter().filter(|held| **held).count();
             assert!((100..300).contains(&count), "{count}");
         }

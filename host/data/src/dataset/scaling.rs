@@ -1,4 +1,4 @@
-//! Scaling by public constants: of bytes, of all values, of channels, of columns.
+//! Scaling by public constants: of bytes, of all values, of channels or of columns.
 
 use crate::Normalize;
 use damper_onnx::SettingError;
@@ -8,12 +8,12 @@ use damper_onnx::SettingError;
 pub(crate) struct Scaling {
     bytes: f32,
     constants: Vec<(f64, f64)>,
-    /// Neighbouring values with the same constants.
+    /// Number of consecutive values with the same constants.
     run: usize,
 }
 
 impl Scaling {
-    /// For samples of `shape`. Bytes are divided by 255 unless they are `raw`.
+    /// Creates the scaling for samples of `shape`. Bytes are divided by 255 unless they are `raw`.
     pub fn new(normalize: Option<&Normalize>, shape: &[usize], raw: bool) -> Result<Self, SettingError> {
         let bytes = if raw { 1.0 } else { 255.0 };
         let Some(normalize @ Normalize { means, stds }) = normalize else {
@@ -24,7 +24,7 @@ impl Scaling {
         let run = match (constants.len(), shape) {
             (1, _) => 1,
             (count, [channels, rest @ ..]) if count == *channels => rest.iter().product(),
-            // Channels on the last axis; or the columns of a table, whatever the input's shape.
+            // Channels on the last axis, or the columns of a table for any input shape.
             (count, [.., last]) if count == *last || count == values => 1,
             (count, _) => {
                 let problem = format!(
@@ -45,12 +45,12 @@ impl Scaling {
         self.constants.is_empty()
     }
 
-    /// A byte as a number, before the constants.
+    /// Converts a byte to a float, before the constants.
     pub fn byte(&self, byte: u8) -> f32 {
         f32::from(byte) / self.bytes
     }
 
-    /// The mean and the standard deviation of the value at `place` of a sample, if it is scaled.
+    /// Returns the mean and the standard deviation for the value at index `place` of a sample, if it is scaled.
     pub fn constants(&self, place: usize) -> Option<(f64, f64)> {
         match &*self.constants {
             [] => None,
@@ -58,7 +58,7 @@ impl Scaling {
         }
     }
 
-    /// Applies the constants to whole samples of `width` values, by `scaled(value, mean, std)`.
+    /// Applies `scaled(value, mean, std)` to whole samples of `width` values.
     fn each(&self, samples: &mut [f32], width: usize, scaled: impl Fn(&f32, f64, f64) -> f32) {
         match &*self.constants {
             [] => {}
@@ -74,17 +74,17 @@ impl Scaling {
         }
     }
 
-    /// Applies the constants in float64 to whole samples of `width` values, each rounded once.
+    /// Applies the constants in float64 to whole samples of `width` values, and rounds each result once.
     pub fn apply(&self, samples: &mut [f32], width: usize) {
         self.each(samples, width, |value, mean, std| ((f64::from(*value) - mean) / std) as f32);
     }
 
-    /// Applies the constants in float32, to bytes that [`Self::byte`] has made numbers.
+    /// Applies the constants in float32, to bytes that [`Self::byte`] converted.
     pub fn apply_to_bytes(&self, samples: &mut [f32], width: usize) {
         self.each(samples, width, |value, mean, std| byte_scaled(*value, mean, std));
     }
 
-    /// Returns true if bytes stay finite.
+    /// Returns true if scaled bytes are always finite.
     pub fn keeps_bytes_finite(&self) -> bool {
         let ends = [0, 255].map(|byte| self.byte(byte));
         self.constants.iter().all(|(mean, std)| ends.iter().all(|end| byte_scaled(*end, *mean, *std).is_finite()))

@@ -1,4 +1,4 @@
-//! Some rows of a split, or all of them in memory.
+//! Selection of some rows of a split, or loading of all rows into memory.
 
 use super::held_out::held_out;
 use super::stored::StoredKind;
@@ -6,13 +6,14 @@ use crate::{DataError, Features, Labels, Numbers, Split, Stored};
 use std::ops::Range;
 
 impl Split {
-    /// Drops all rows but these from memory. Rows keep their numbers and N stays; what a batch reads must be among the rows that are held.
+    /// Drops all other rows from memory. Rows keep their indices, and N does not change. Batches may read only the
+    /// remaining rows.
     pub fn keep_rows(&mut self, rows: Range<usize>) {
         let kept = self.select(|row| rows.contains(&row));
         *self = Self { rows: self.rows, held: Some(rows), ..kept };
     }
 
-    /// Moves the rows from files into memory: those of each array that has at most `limit` bytes of them.
+    /// Loads the rows from files into memory, for each array with at most `limit` bytes.
     ///
     /// # Errors
     ///
@@ -35,7 +36,8 @@ impl Split {
         Ok(())
     }
 
-    /// The `held` rows of `stored` in memory. Bytes stay bytes, and floats that are still to be rounded keep their bits.
+    /// Loads the `held` rows of `stored` into memory. Bytes stay bytes, and floats that are rounded later keep their
+    /// bits.
     fn loaded(&self, stored: &Stored, held: usize) -> Result<Numbers, DataError> {
         let is_null = |row: usize| self.null.get(row).copied().unwrap_or(false);
         match stored.kind {
@@ -44,13 +46,13 @@ impl Split {
         }
     }
 
-    /// Rows held out by the rule of [`TestSource::Fraction`](crate::TestSource::Fraction), and the others first; `None`
-    /// where either would be empty.
+    /// Splits off the rows that the rule of [`TestSource::Fraction`](crate::TestSource::Fraction) holds out. Returns
+    /// the other rows first. Returns `None` if either part would be empty.
     pub fn hold_out(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
         self.split_by(&held_out(self.rows, fraction, seed, None))
     }
 
-    /// [`hold_out`](Self::hold_out) with the same part of each class, which is taken to be public.
+    /// Does the same as [`hold_out`](Self::hold_out) with the same fraction of each class. Classes must be public.
     pub(crate) fn hold_out_of_classes(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
         match &self.labels {
             Labels::Classes { values, .. } if values.len() == self.rows => {
@@ -65,7 +67,7 @@ impl Split {
         (!train.is_empty() && !test.is_empty()).then_some((train, test))
     }
 
-    /// The same samples, all in memory.
+    /// Returns the same samples, all in memory.
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl Split {
     }
 }
 
-/// The samples `0 .. rows` of `stored` in memory. Those that are null are zeros.
+/// Loads the samples `0 .. rows` of `stored` into memory. Null samples become zeros.
 fn read(stored: &Stored, rows: usize, is_null: impl Fn(usize) -> bool) -> Result<Numbers, DataError> {
     let (width, mut bytes) = (stored.width, Vec::new());
     let mut read = (0..rows).filter(|row| !is_null(*row));
@@ -150,7 +152,7 @@ fn read(stored: &Stored, rows: usize, is_null: impl Fn(usize) -> bool) -> Result
     }
 }
 
-/// Labels of these numbers: integers are classes.
+/// Returns labels with these values. Integers are classes.
 fn labels(shape: Vec<usize>, values: Numbers) -> Labels {
     match values {
         Numbers::I64(values) => Labels::Classes { shape, values },

@@ -1,6 +1,7 @@
 //! Rows that two splits share.
 //!
-//! Rows are compared by 64-bit hashes, which stay in memory. What is found depends on private rows: it is for whoever holds the data.
+//! Rows are compared by 64-bit hashes, which stay in memory. The result depends on private rows, so it is only for the
+//! owner of the data.
 
 use crate::{DataError, Dataset, Labels, Numbers, Split, Stored};
 use std::collections::HashSet;
@@ -8,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 impl Dataset {
-    /// Returns true if a held-out row is equal to a training row, features and labels.
+    /// Returns true if a held-out row equals a training row, in features and labels.
     ///
     /// # Errors
     ///
@@ -16,7 +17,7 @@ impl Dataset {
     pub fn shares_rows(&self) -> Result<bool, DataError> {
         let Some(test) = &self.test else { return Ok(false) };
         let state = RandomState::new();
-        // Hashes of the fewer rows are held.
+        // Stores the hashes of the smaller split.
         let (few, many) = if test.len() < self.train.len() { (test, &self.train) } else { (&self.train, test) };
         let few: HashSet<u64> = few.row_hashes(&state).collect::<Result<_, _>>()?;
         let mut found = many.row_hashes(&state).map(|row| row.map(|row| few.contains(&row)));
@@ -36,7 +37,7 @@ impl Split {
         Ok(self.rows == other.rows && sorted(self)? == sorted(other)?)
     }
 
-    /// The hash of each row that is not null.
+    /// Returns the hash of each row that is not null.
     fn row_hashes<'a>(&'a self, state: &'a RandomState) -> impl Iterator<Item = Result<u64, DataError>> + 'a {
         fn row<'a, T>(values: &'a [T], shape: &[usize], row: usize) -> &'a [T] {
             let width = shape.iter().product::<usize>();

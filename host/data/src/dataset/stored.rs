@@ -1,4 +1,4 @@
-//! Rows of a split that do not fit into memory: read from a file, one at a time, as a draw takes them.
+//! Rows of a split that do not fit in memory. A draw reads them from a file, one row at a time.
 
 use super::scaling::Scaling;
 use crate::DataError;
@@ -10,24 +10,24 @@ use std::sync::Arc;
 pub struct Stored {
     pub(crate) values: FileValues,
     pub(crate) kind: StoredKind,
-    /// Values of a sample.
+    /// Number of values in a sample.
     pub(crate) width: usize,
-    /// The rows of the file; all if not given.
+    /// The rows of the file. All rows if not given.
     pub(crate) rows: Option<Arc<[u32]>>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum StoredKind {
-    /// Bytes, scaled as they are read.
+    /// Bytes, which are scaled when read.
     Bytes(Scaling),
     F32,
-    /// Floats that are rounded after they are scaled.
+    /// Floats, which are rounded after scaling.
     F64,
     I64,
 }
 
 impl StoredKind {
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     fn width(&self) -> usize {
         match self {
             Self::Bytes(_) => u8::WIDTH,
@@ -39,18 +39,18 @@ impl StoredKind {
 }
 
 impl Stored {
-    /// Values in a file, of all its rows.
+    /// Creates samples from all rows of a file.
     pub(crate) fn all(values: FileValues, kind: StoredKind, width: usize) -> Self {
         Self { values, kind, width, rows: None }
     }
 
-    /// Returns true if its samples are integers.
+    /// Returns true if the samples are integers.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         matches!(self.kind, StoredKind::I64)
     }
 
-    /// The samples `rows`.
+    /// Selects the samples `rows`.
     pub(crate) fn select(&self, rows: impl Iterator<Item = usize>) -> Self {
         let of_file = |row: usize| self.rows.as_ref().map_or(row as u32, |rows| rows[row]);
         let rows: Arc<[u32]> = rows.map(of_file).collect();
@@ -60,13 +60,13 @@ impl Stored {
         }
     }
 
-    /// Bytes of all its `rows` samples, if they are in a file.
+    /// Returns the size of all `rows` samples in bytes, if they are in a file.
     pub(crate) fn bytes_in_file(&self, rows: usize) -> Option<u64> {
         let row = (self.width * self.kind.width()) as u64;
         self.values.are_in_file().then(|| row.saturating_mul(rows as u64))
     }
 
-    /// The same `rows` samples in memory, as the file has them.
+    /// Loads the same `rows` samples into memory, in the file's format.
     pub(crate) fn loaded(&self, rows: usize) -> Result<Self, DataError> {
         let of_file = |row: usize| self.rows.as_ref().map_or(row, |rows| rows[row] as usize);
         let values = self.values.loaded(self.width * self.kind.width(), rows, (0..rows).map(of_file))?;
@@ -80,12 +80,12 @@ impl Stored {
         self.values.read(row * bytes.len() as u64, bytes)
     }
 
-    /// Reads a sample of floats; `bytes` is memory that is used again.
+    /// Reads a sample of floats. `bytes` is a reused buffer.
     pub(crate) fn floats(&self, row: usize, to: &mut [f32], bytes: &mut Vec<u8>) -> Result<(), DataError> {
         self.scaled_floats(row, None, to, bytes)
     }
 
-    /// Reads a sample of floats, scaled once more after they are read.
+    /// Reads a sample of floats, and scales it again after reading.
     pub(crate) fn scaled_floats(
         &self,
         row: usize,
@@ -120,7 +120,7 @@ impl Stored {
         Ok(())
     }
 
-    /// Reads a sample as the file holds it, if its floats are not rounded yet.
+    /// Reads a sample in the file's precision, if its floats are not rounded yet.
     pub(crate) fn wide(&self, row: usize, to: &mut [f64]) -> Result<bool, DataError> {
         let is_wide = matches!(self.kind, StoredKind::F64);
         if is_wide {

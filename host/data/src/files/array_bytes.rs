@@ -1,4 +1,4 @@
-//! The bytes of an array, read as values. Memory is bounded by what is there.
+//! Reads the bytes of an array as values. Memory is bounded by the bytes that exist.
 
 use super::open::{FETCH_AGAIN, read_failed};
 use crate::DataError;
@@ -6,7 +6,7 @@ use crate::numbers::{Element, Room, Sink, Values};
 use std::io::Read;
 use std::path::Path;
 
-/// Number of elements of `shape`, if it and `width` times it can be counted.
+/// Returns the number of elements of `shape`, unless it or its product with `width` overflows.
 pub(crate) fn elements(shape: &[usize], width: usize) -> Option<usize> {
     let count = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
     count.checked_mul(width)?;
@@ -18,19 +18,19 @@ pub(crate) struct ArrayBytes<'a> {
     pub reader: &'a mut dyn Read,
     /// The array's name in messages.
     pub origin: &'a str,
-    /// The shape that the header declares, whose elements can be counted.
+    /// The shape that the header declares. Its number of elements does not overflow.
     pub shape: &'a [usize],
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub width: usize,
     pub room: &'a Room,
 }
 
 impl ArrayBytes<'_> {
-    /// Reads all values, which `decode` makes of elements.
+    /// Reads all values. `decode` converts elements to values.
     ///
     /// # Errors
     ///
-    /// There are fewer bytes than the shape has, or more.
+    /// The number of bytes does not match the shape.
     pub fn values<T: Element>(self, decode: impl Fn(&[u8]) -> Vec<T>) -> Result<Values, DataError> {
         let Self { reader, origin, shape, width, room } = self;
         let refuse = |fault: String| DataError::File(format!("{origin}: {fault}: {FETCH_AGAIN}"));
@@ -48,7 +48,7 @@ impl ArrayBytes<'_> {
             sink.push(&decode(&bytes))?;
             left -= block;
         }
-        // Reading on to the end also has the checksum of gzip or of an archive compared.
+        // Reading to the end also verifies the checksum of gzip or of an archive.
         match reader.read(&mut [0]).map_err(failed)? {
             0 => sink.values(),
             _ => Err(refuse(format!("goes on after the shape {shape:?} that it declares"))),
@@ -56,7 +56,7 @@ impl ArrayBytes<'_> {
     }
 }
 
-/// Values of `W` bytes each.
+/// Decodes values of `W` bytes each.
 pub(crate) fn each<const W: usize, T>(bytes: &[u8], value: impl Fn([u8; W]) -> T) -> Vec<T> {
     bytes.as_chunks::<W>().0.iter().map(|bytes| value(*bytes)).collect()
 }

@@ -1,9 +1,9 @@
-//! The delimiter between the fields of a table.
+//! Detection of the delimiter between the fields of a table.
 
 use crate::DataError;
 use std::path::Path;
 
-/// Fails if another delimiter than `own` evidently separates the fields of a table's first line.
+/// Returns an error if a delimiter other than `own` evidently separates the fields of a table's first line.
 pub(crate) fn check_delimiter(path: &Path, fields: &[&str], own: u8) -> Result<(), DataError> {
     match other_delimiter(fields, own) {
         Some(other) => Err(DataError::File(format!(
@@ -15,7 +15,7 @@ pub(crate) fn check_delimiter(path: &Path, fields: &[&str], own: u8) -> Result<(
     }
 }
 
-/// The delimiter that the fields of the first line evidently have instead, as the setting takes it.
+/// Returns the other delimiter that the first line evidently has, in the form of the setting.
 fn other_delimiter(fields: &[&str], own: u8) -> Option<&'static str> {
     let others = [(b';', "';'"), (b'\t', "tab"), (b',', "','"), (b'|', "'|'"), (b' ', "' '")];
     let found = others.into_iter().find(|(other, _)| {

@@ -1,4 +1,4 @@
-//! Panics of libraries on malformed files, which become errors.
+//! Converts panics of libraries on malformed files to errors.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns true while a panic of this thread becomes an error: a panic hook has nothing to report then.
+/// Returns true while a panic on this thread is converted to an error. A panic hook must not report it.
 #[must_use]
 pub fn catches_panics() -> bool {
     GUARDED.get()

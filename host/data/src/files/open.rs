@@ -1,4 +1,4 @@
-//! A file that is opened, plain or gzipped, with a bound on the bytes that it can give.
+//! Opens a file, plain or gzipped, with a bound on the number of bytes that it can produce.
 
 use crate::DataError;
 use flate2::read::MultiGzDecoder;
@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
-/// Deflate turns one byte into at most this many.
+/// Maximum expansion ratio of deflate.
 pub(crate) const DEFLATE_RATIO: u64 = 1032;
 
-/// The remedy for a broken file.
+/// The fix for a broken file.
 pub(crate) const FETCH_AGAIN: &str = "fetch or export the file again";
 
-/// First bytes of files in other formats, and the remedy.
+/// Magic bytes of files in other formats, with the fix.
 const OTHER_FORMS: [(&[u8], &str); 6] = [
     (b"BZh", "is compressed by bzip2: unpack it, or use gzip"),
     (b"\xfd7zXZ\x00", "is compressed by xz: unpack it, or use gzip"),
@@ -22,13 +22,13 @@ const OTHER_FORMS: [(&[u8], &str); 6] = [
     (b"\xfe\xff", "is UTF-16 text: save it as UTF-8"),
 ];
 
-/// A file being read, and how many bytes it can give at most.
+/// An open file, with the maximum number of bytes that it can produce.
 pub(crate) struct Source {
     pub reader: Box<dyn Read>,
     pub limit: u64,
 }
 
-/// Opens `path`; gunzips it if it begins as gzip does, whatever its name.
+/// Opens `path`. Decompresses it if it begins like a gzip file, regardless of its name.
 pub(crate) fn open(path: &Path) -> Result<Source, DataError> {
     let (mut file, len) = open_plain(path)?;
     let mut magic = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn open(path: &Path) -> Result<Source, DataError> {
     })
 }
 
-/// Opens `path` and says how long it is. An empty file is refused.
+/// Opens `path` and returns its length. An empty file is an error.
 pub(crate) fn open_plain(path: &Path) -> Result<(File, u64), DataError> {
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {

@@ -1,19 +1,20 @@
-//! Quotation marks of fields, checked as a file of records is read.
+//! Checks the quotation marks of fields while a file of records is read.
 //!
-//! A field that begins with a quotation mark ends with one (RFC 4180). Readers of CSV join what stands after it, so `"2"3` is read as 23,
-//! and a mark that is missing joins fields and lines up to the next one. Both are faults here. Spaces may follow the closing mark.
+//! A field that begins with a quotation mark must end with a quotation mark (RFC 4180). CSV readers append any text
+//! after it, so `"2"3` is read as 23. A missing mark joins fields and lines up to the next mark. Both are faults here.
+//! Spaces may follow the closing mark.
 
-/// A field whose quotation marks are wrong.
+/// A field with wrong quotation marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
-    /// The byte at which the field begins.
+    /// Byte offset of the field.
     pub start: u64,
-    /// Its line, counted from 1.
+    /// Line of the field, counted from 1.
     pub line: u64,
     is_closed: bool,
 }
 
-/// Without any of the field.
+/// The message, which has no content of the field.
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.is_closed {
@@ -24,11 +25,11 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// The state of the field that is read.
+/// The state of the current field.
 pub(crate) struct Quotes {
     delimiter: u8,
     state: State,
-    /// Byte and line at which a quoted field began.
+    /// Byte offset and line of the start of a quoted field.
     began: (u64, u64),
 }
 
@@ -36,22 +37,22 @@ pub(crate) struct Quotes {
 enum State {
     /// Before the first byte of a field.
     Start,
-    /// In a field without quotation marks, or with a fault.
+    /// In a field without quotation marks, or after a fault.
     Plain,
     Quoted,
-    /// After a mark within a quoted field: it closes the field, or is the first of two.
+    /// After a mark in a quoted field. It closes the field, or is the first of an escaped pair.
     Mark,
     /// After the closing mark and spaces.
     Closed,
 }
 
 impl Quotes {
-    /// Of fields between `delimiter`s.
+    /// Starts before the first field, with this `delimiter`.
     pub fn new(delimiter: u8) -> Self {
         Self { delimiter, state: State::Start, began: (0, 0) }
     }
 
-    /// Takes the byte at place `at`, on this line. Returns the fault that it shows.
+    /// Processes the byte at offset `at`, on this line. Returns the fault that it reveals.
     pub fn next(&mut self, byte: u8, at: u64, line: u64) -> Option<Fault> {
         let ends = byte == self.delimiter || matches!(byte, b'\n' | b'\r');
         self.state = match (self.state, byte) {
@@ -72,7 +73,7 @@ impl Quotes {
         None
     }
 
-    /// The fault of a field that the end of the file cuts off.
+    /// Returns the fault of a field that the end of the file truncates.
     pub fn unclosed(&self) -> Option<Fault> {
         (self.state == State::Quoted).then(|| self.fault(false))
     }
@@ -86,7 +87,7 @@ impl Quotes {
 mod tests {
     use super::*;
 
-    /// The first fault of a text whose lines end in newlines: its line, and whether the field is closed.
+    /// Returns the first fault of a text with newline line ends: its line, and true if the field is closed.
     fn fault(text: &str, delimiter: u8) -> Option<(u64, bool)> {
         let (mut quotes, mut line) = (Quotes::new(delimiter), 1);
         for (at, byte) in (0..).zip(text.bytes()) {

@@ -1,4 +1,4 @@
-//! Lines of a file of records, counted as it is read.
+//! Line numbers of records, counted while a file is read.
 
 use super::quotation_marks::{Fault, Quotes};
 use crate::DataError;
@@ -9,15 +9,15 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Bytes of a record, or of a line of text, at most: a small gzipped file may hold one that no memory holds.
+/// Maximum size of a record or a line of text in bytes. A small gzip file could contain a record that exceeds memory.
 pub(crate) const LONGEST: u64 = 1 << 28;
 
-/// The error of a longer one.
+/// Returns the error for a longer record.
 pub(crate) fn too_long() -> io::Error {
     io::Error::other(format!("a row has more than {LONGEST} bytes"))
 }
 
-/// `reader` after the byte order mark of UTF-8, if there is one.
+/// Skips the byte order mark of UTF-8, if present.
 pub(crate) fn without_mark(mut reader: impl Read) -> io::Result<impl Read> {
     const MARK: [u8; 3] = *b"\xef\xbb\xbf";
     let mut first = Vec::new();
@@ -28,19 +28,19 @@ pub(crate) fn without_mark(mut reader: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(first).chain(reader))
 }
 
-/// The lines of what was read and not yet asked for.
+/// The lines that were read but not requested yet.
 #[derive(Clone, Default)]
 pub(crate) struct LineStarts {
-    /// Byte and number, from 1, of each line that is not blank.
+    /// Byte offset and number, from 1, of each line that is not blank.
     starts: Rc<RefCell<VecDeque<(u64, u64)>>>,
-    /// Beginning of the last record that was asked for.
+    /// Byte offset of the last requested record.
     record: Rc<Cell<u64>>,
-    /// The first field whose quotation marks are wrong.
+    /// The first field with wrong quotation marks.
     fault: Rc<Cell<Option<Fault>>>,
 }
 
 impl LineStarts {
-    /// Fails if quotation marks are wrong in what lies before byte `end`.
+    /// Returns an error if quotation marks before byte `end` are wrong.
     pub fn check_quotes(&self, path: &Path, end: u64) -> Result<(), DataError> {
         match self.fault.get().filter(|fault| fault.start < end) {
             Some(fault) => Err(DataError::File(format!("{}: line {}: {fault}", path.display(), fault.line))),
@@ -48,13 +48,14 @@ impl LineStarts {
         }
     }
 
-    /// The line, counted from 1, on which the record at `position` begins. Records are asked for in their order. The reader's position may
-    /// be that of line ends before the record, and its own number of the line is that of the line before.
+    /// Returns the line, counted from 1, on which the record at `position` begins. Records must be requested in order.
+    /// The reader's position may be that of line ends before the record. Its own line number is that of the line
+    /// before.
     pub fn line(&self, position: Option<&Position>) -> u64 {
         let Some(position) = position else { return 0 };
         self.record.set(position.byte());
         let mut starts = self.starts.borrow_mut();
-        // Lines within the record before.
+        // Drops lines within the previous record.
         while starts.front().is_some_and(|(start, _)| *start < position.byte()) {
             starts.pop_front();
         }
@@ -62,8 +63,8 @@ impl LineStarts {
     }
 }
 
-/// Reads on, and takes note of lines, which end in `\n`, `\r\n` or `\r`, and of wrong quotation marks. A record that is too long is an
-/// error.
+/// A reader that tracks lines, which end in `\n`, `\r\n` or `\r`, and wrong quotation marks. A record that is too long
+/// is an error.
 pub(crate) struct Counted<R> {
     inner: R,
     lines: LineStarts,
@@ -75,7 +76,7 @@ pub(crate) struct Counted<R> {
 }
 
 impl<R: Read> Counted<R> {
-    /// `quotes` if quotation marks hold fields together.
+    /// Creates the reader. Pass `quotes` if fields may be quoted.
     pub fn new(inner: R, quotes: Option<Quotes>) -> (Self, LineStarts) {
         let lines = LineStarts::default();
         (Self { inner, lines: lines.clone(), at: 0, line: 1, is_blank: true, after_return: false, quotes }, lines)
@@ -127,7 +128,7 @@ mod tests {
     use csv::{ReaderBuilder, StringRecord};
     use proptest::prelude::*;
 
-    /// The line of each record, as the reader of tables asks.
+    /// Returns the line of each record, as the table reader requests them.
     fn found(text: &str, buffer: usize) -> Vec<u64> {
         let (file, lines) = Counted::new(text.as_bytes(), None);
         let mut reader =
@@ -157,13 +158,13 @@ mod tests {
     }
 
     proptest! {
-        /// Each record is a number that its line was given.
+        /// The lines of the records equal the lines on which they were written.
         #[test]
         fn any_line_end_counts_once(ends in prop::collection::vec(0..3usize, 1..40), blanks in prop::collection::vec(0..3usize, 40), buffer in 1..20usize) {
             let (mut text, mut line, mut wanted) = (String::new(), 1u64, Vec::new());
             for (end, blank) in ends.iter().zip(&blanks) {
                 let end = ["\n", "\r\n", "\r"][*end];
-                // A lone return and the newline of the next line would be one end.
+                // A lone return followed by the newline of the next line would form one line end.
                 let blank = if end == "\n" && text.ends_with('\r') { 0 } else { *blank };
                 if !(end == "\n" && text.ends_with('\r')) {
                     text += &end.repeat(blank);

@@ -1,8 +1,8 @@
-//! `cifar:PATH`: CIFAR-10 and CIFAR-100 as published (<https://www.cs.toronto.edu/~kriz/cifar.html>): a folder of the binary or the
-//! Python batches, or the archive of either, `.tar` or `.tar.gz`.
+//! `cifar:PATH`: CIFAR-10 and CIFAR-100 as published (<https://www.cs.toronto.edu/~kriz/cifar.html>). PATH is a folder
+//! of the binary or the Python batches, or the archive of either, `.tar` or `.tar.gz`.
 //!
-//! Images are `[3, 32, 32]`, red, green and blue, row after row. Training rows are in the order of the batches. Of CIFAR-100, labels are
-//! the 100 fine classes, or the 20 coarse ones with [`DataOptions::label_column`] `coarse`.
+//! Images are `[3, 32, 32]`, red, green and blue, in row order. Training rows are in the order of the batches. For
+//! CIFAR-100, labels are the 100 fine classes, or the 20 coarse classes with [`DataOptions::label_column`] `coarse`.
 
 mod pickle;
 
@@ -18,22 +18,22 @@ use std::path::Path;
 use tar::Archive;
 
 const PIXELS: usize = 3072;
-/// Larger batches are refused; those published have 10,000 to 50,000 images, the largest 154 MB.
+/// Larger batches are errors. The published batches have 10,000 to 50,000 images, at most 154 MB.
 const LARGEST: u64 = 1 << 28;
 
 /// The files of a split, in order.
 const TRAIN: [&str; 5] = ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"];
 
-/// Returns true if a file of this name is a batch.
+/// Returns true if a file with this name is a batch.
 fn is_batch(name: &str) -> bool {
     let name = name.strip_suffix(".bin").unwrap_or(name);
     TRAIN.contains(&name) || matches!(name, "test_batch" | "train" | "test")
 }
 
-/// A file as it is, and its name in messages.
+/// An unparsed file, and its name in messages.
 type File = (String, Held<u8>);
 
-/// Files that come before others of a split.
+/// Batches by file name.
 type Batches = BTreeMap<String, File>;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataError> {
@@ -66,7 +66,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataErr
 
 fn of_folder(path: &Path, room: &Room) -> Result<Batches, DataError> {
     let mut batches = Batches::new();
-    // The archives hold one folder.
+    // The archives have one folder.
     let inner = ["cifar-10-batches-bin", "cifar-10-batches-py", "cifar-100-binary", "cifar-100-python"];
     let path = inner.iter().map(|inner| path.join(inner)).find(|path| path.is_dir()).unwrap_or(path.to_path_buf());
     let entries = std::fs::read_dir(&path).map_err(|error| read_failed(&path, &error))?;
@@ -104,7 +104,8 @@ fn of_archive(path: &Path, room: &Room) -> Result<Batches, DataError> {
     Ok(batches)
 }
 
-/// The batches must be of one data set, each once, and none may be missing before another: rows would be read twice, or be lost.
+/// Checks that the batches are from one data set, without duplicates or gaps. Otherwise rows would be read twice or be
+/// lost.
 fn check_names(path: &Path, batches: &Batches) -> Result<(), DataError> {
     let refuse = |fault: String| Err(DataError::File(format!("{}: {fault}", path.display())));
     let has = |name: &str| batches.contains_key(name) || batches.contains_key(&format!("{name}.bin"));
@@ -144,7 +145,7 @@ fn split(path: &Path, batches: Vec<File>, coarse: bool, options: &DataOptions) -
     for (origin, bytes) in batches {
         let refuse = |fault: &str| DataError::File(format!("{origin}: {fault}: {FETCH_AGAIN}"));
         if origin.ends_with(".bin") {
-            // One label before each image, of CIFAR-100 two: the coarse and the fine one.
+            // Each image follows one label. In CIFAR-100 it follows two, the coarse and the fine label.
             let before = if bytes.len() % (PIXELS + 1) == 0 { 1 } else { 2 };
             if bytes.len() == 0 || bytes.len() % (PIXELS + before) != 0 {
                 return Err(refuse(&format!("has {} bytes, not a number of images of 3073 or 3074", bytes.len())));
@@ -158,7 +159,7 @@ fn split(path: &Path, batches: Vec<File>, coarse: bool, options: &DataOptions) -
                 Ok(())
             })?;
         } else {
-            // A pickle is read whole.
+            // A pickle is read as a whole.
             let bytes = bytes.into_memory()?;
             let batch = pickle::read(&bytes)
                 .map_err(|fault| refuse(&format!("is not a Python batch of CIFAR that can be read ({fault})")))?;

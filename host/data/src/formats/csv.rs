@@ -1,16 +1,20 @@
-//! `csv:PATH`: one sample a line, fields between commas (RFC 4180, as the `csv` crate reads it), plain or gzipped.
+//! `csv:PATH`: one sample per line, with fields between commas (RFC 4180, as the `csv` crate reads it), plain or
+//! gzipped.
 //!
-//! One column is the label, the others are the features, in the order of the file: numbers, or categories by a public list
-//! ([`DataOptions::categories`]). A field that is not a number makes its row a bad row; a line with another number of fields, or with a
-//! quotation mark that does not end its field, makes the file unusable.
+//! One column is the label. The others are the features, in file order: numbers, or categories from a public list
+//! ([`DataOptions::categories`]). A field that is not a number makes its row a bad row. A line with another number of
+//! fields, or with a quotation mark that does not end its field, makes the file unusable.
 //!
 //! # The first line
 //!
-//! It names the columns if [`DataOptions::header`] says so or, if that is not given, by this rule. A field is a *value* if it is a number,
-//! a word for a missing value (as pandas reads it, or `?`), or in a list of categories or classes. The first line names the columns if none
-//! of its fields is a value, the first of which may be empty. It is a row if all are. Two cases are refused until `header` decides, for a row
-//! that is taken for names would be released with them: values beside other words; and the numbers 0, 1, 2, … in order, which pandas writes
-//! as names of columns without names.
+//! If [`DataOptions::header`] is given, it determines if the first line names the columns. Otherwise this rule applies.
+//! A number is a *value*, and so are words for a missing value (those of pandas, and `?`) and entries of a list of
+//! categories or classes. The first line names the columns if none of its fields is a value. The first field may then
+//! be empty. It is a row if all fields are values.
+//!
+//! Two cases are errors until `header` decides, because a row that is mistaken for names would be released with them.
+//! The first case is a mix of values and other words. The second is the numbers 0, 1, 2, … in order, which pandas
+//! writes as names of unnamed columns.
 
 use crate::dataset::Splits;
 use crate::files::{Counted, FETCH_AGAIN, LineStarts, Quotes, check_delimiter, open, read_failed, without_mark};
@@ -23,7 +27,7 @@ use crate::{DataError, DataOptions};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
 
-/// Reads the file. What was found out about its form goes to the notes of `naming`.
+/// Reads the file. Findings about its form go to the notes of `naming`.
 pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> Result<Splits, DataError> {
     let delimiter = options.delimiter.unwrap_or(b',');
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
@@ -35,7 +39,7 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
         .buffer_capacity(1 << 16)
         .from_reader(file);
     let mut record = StringRecord::new();
-    // The byte after the record, if there is one.
+    // Returns the offset after the record, if there is a record.
     let mut next = |record: &mut StringRecord| match reader.read_record(record) {
         Ok(is_there) => Ok(is_there.then(|| reader.position().byte())),
         Err(error) => {
@@ -97,7 +101,7 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     Ok((assemble(raw, options)?, None))
 }
 
-/// Fails if the first line is a comment, or of one field that another delimiter separates.
+/// Returns an error if the first line is a comment, or has one field that another delimiter would split.
 fn check_first(path: &Path, fields: &[&str], delimiter: u8) -> Result<(), DataError> {
     if fields.len() == 1 && fields[0].starts_with('#') {
         return Err(DataError::File(format!("{}: line 1: is a comment: take it out", path.display())));
@@ -105,7 +109,7 @@ fn check_first(path: &Path, fields: &[&str], delimiter: u8) -> Result<(), DataEr
     check_delimiter(path, fields, delimiter)
 }
 
-/// Reads the fields at `places` into `row`; returns the first fault.
+/// Reads the fields at `places` into `row`. Returns the first fault.
 fn read_fields(columns: &Columns<'_>, places: &[usize], record: &StringRecord, row: &mut Row) -> Option<String> {
     row.features.clear();
     let mut fault = None;
@@ -117,11 +121,11 @@ fn read_fields(columns: &Columns<'_>, places: &[usize], record: &StringRecord, r
     fault
 }
 
-/// Returns true if the first line names the columns. `classes` are names that labels may have.
+/// Returns true if the first line names the columns. `classes` are possible label names.
 ///
 /// # Errors
 ///
-/// That cannot be told. The reason has no field of the line.
+/// The line is ambiguous. The reason does not contain any field of the line.
 fn names_columns(fields: &[&str], options: &DataOptions, classes: Option<&[String]>) -> Result<bool, String> {
     let is_listed = |field: &str| {
         let mut lists = options.categories.iter().map(|(_, list)| &**list).chain(classes);
@@ -144,7 +148,7 @@ fn names_columns(fields: &[&str], options: &DataOptions, classes: Option<&[Strin
     Ok(false)
 }
 
-/// The note on the first line: `own` are the names that it gives, and `names` those that the columns have.
+/// Returns the note on the first line. `own` are its names, and `names` the names of the columns.
 fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usize>) -> String {
     let are_numbers = || names.iter().enumerate().all(|(at, name)| *name == at.to_string());
     let first = match own {

@@ -1,9 +1,9 @@
 //! `idx:PATH`: the format of MNIST, Fashion-MNIST and EMNIST (<http://yann.lecun.com/exdb/mnist/>).
 //!
-//! A file is a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32,
-//! and the elements in row-major order, big-endian. PATH is a folder that holds `train-images-idx3-ubyte`,
-//! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files; or what their names begin with
-//! (`emnist/emnist-letters-`). Each may end in `.gz`, and be written `.idx3-ubyte` for `-idx3-ubyte`.
+//! A file begins with a magic number: two zero bytes, an element type and the number of extents. The extents follow as
+//! big-endian u32, then the elements in row-major order, big-endian. PATH is a folder with `train-images-idx3-ubyte`,
+//! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files. PATH may also be a prefix of these names
+//! (`emnist/emnist-letters-`). Each file may end in `.gz`, and may have `.idx3-ubyte` instead of `-idx3-ubyte`.
 
 use crate::dataset::Splits;
 use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, read_failed};
@@ -13,7 +13,7 @@ use crate::{DataError, DataOptions, LabelKind, Split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Files with more extents are refused before their extents are read.
+/// Files with more extents are errors before their extents are read.
 const MAX_EXTENTS: usize = 8;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataError> {
@@ -62,7 +62,7 @@ fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
     })
 }
 
-/// Reads one file. Memory is bounded by what the file can hold, whatever its header says.
+/// Reads one file. Memory is bounded by the size of the file, regardless of its header.
 pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let Source { mut reader, limit } = open(path)?;

@@ -1,8 +1,10 @@
-//! `images:PATH`: a folder of PNG and JPEG files, in a folder for each class, as torchvision's `ImageFolder` has it.
+//! `images:PATH`: a folder of PNG and JPEG files, with a folder for each class, like torchvision's `ImageFolder`.
 //!
-//! If PATH holds a folder `train`, its classes are in that, and the test split is in `test`, `val`, `valid` or `validation`, if one is
-//! there. Classes are numbered by the names that are known: of the model, of [`DataOptions::classes`], or in the order of the training
-//! folders' names. A folder of another name is an error; a class without a folder is none. The names of folders are public. Each file is decoded once. Samples are in the order of class folders and file names.
+//! If PATH has a folder `train`, it contains the classes, and the test split is in `test`, `val`, `valid` or
+//! `validation`, if present. Classes are numbered by known names: those of the model or of [`DataOptions::classes`],
+//! otherwise the sorted names of the training folders. A folder with another name is an error, but a class may have no
+//! folder. Folder names are public. Each file is decoded once. Samples are in the order of class folders and file
+//! names.
 
 use crate::dataset::Splits;
 use crate::files::read_failed;
@@ -14,9 +16,9 @@ use damper_onnx::SettingError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of the test split, the first that is there being taken.
+/// Folders of the test split. The first existing folder is used.
 const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
-/// Files that are read before they are decoded.
+/// Number of files that are read before decoding.
 const BLOCK: usize = 256;
 
 pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> Result<Splits, DataError> {
@@ -30,7 +32,7 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     } else {
         (path.to_path_buf(), None)
     };
-    // Files are read once all folders are known.
+    // Files are read after all folders are known.
     let all: Vec<&PathBuf> = [&train].into_iter().chain(&test).collect();
     let mut folders = Vec::with_capacity(all.len());
     for path in &all {
@@ -56,7 +58,7 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     Ok((splits.remove(0), test))
 }
 
-/// The entries of a folder by name, without hidden ones.
+/// Returns the entries of a folder, sorted by name, without hidden entries.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |error: &std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -82,7 +84,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The names of the classes.
+/// Returns the names of the classes.
 fn class_folders(path: &Path) -> Result<Vec<String>, DataError> {
     let (folders, files): (Vec<_>, Vec<_>) = entries(path)?.into_iter().partition(|entry| entry.is_dir());
     match (&folders[..], &files[..]) {

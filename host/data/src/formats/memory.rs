@@ -1,6 +1,6 @@
-//! `memory:train`, `memory:test`: arrays of the program that calls.
+//! `memory:train`, `memory:test`: arrays of the calling program.
 //!
-//! The arrays are handed over once and become the data set's without a copy, if their samples have the model's shape.
+//! The arrays are passed once and become those of the data set without a copy, if their samples have the model's shape.
 
 use crate::dataset::Splits;
 use crate::error::same_for_all;
@@ -58,7 +58,7 @@ pub(super) fn load(which: &str, options: &DataOptions, naming: &mut Naming) -> R
     Ok((assemble(RawSplit::new(arrays, labels), options)?, None))
 }
 
-/// Puts the columns of a table of `width` columns in another order: `places` has the place of each.
+/// Reorders the columns of a table with `width` columns. `places` has the source index of each.
 fn in_order(values: &mut Values, width: usize, places: &[usize]) {
     fn reorder<T: Copy>(values: &mut [T], width: usize, places: &[usize]) {
         let mut row = Vec::with_capacity(width);

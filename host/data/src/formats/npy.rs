@@ -1,6 +1,6 @@
-//! `npy:PATH`: one array, as `numpy.save` writes it; its labels are another, [`DataOptions::labels_file`].
+//! `npy:PATH`: one array, as `numpy.save` writes it. Its labels are another array, [`DataOptions::labels_file`].
 //!
-//! Element types: f2, f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
+//! Element types: f2, f4, f8, bool, and signed and unsigned integers up to i8 and u8. Little-endian, C order.
 
 use crate::dataset::Splits;
 use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, open_plain, read_failed};
@@ -12,14 +12,14 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 use std::io::Read;
 use std::path::Path;
 
-/// The first bytes of a file.
+/// Magic bytes of a file.
 pub(super) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// Longer `.npy` headers are refused before they are read; NumPy's own are about a hundred bytes.
+/// Maximum size of an `.npy` header, checked before it is read. NumPy writes about a hundred bytes.
 const MAX_HEADER: u64 = 1 << 16;
 
-/// So are headers of more brackets within brackets, which would be parsed in time exponential in their number; NumPy's own have 2, and
-/// 4 where elements are records.
+/// Maximum depth of brackets in a header. Parsing takes time exponential in the depth. NumPy writes depth 2, or 4 if
+/// elements are records.
 const DEEPEST: usize = 6;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataError> {
@@ -49,7 +49,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataErr
     Ok((assemble(RawSplit::new(vec![read(path)?], labels), options)?, None))
 }
 
-/// Brackets that are open at once, at most.
+/// Returns the maximum depth of open brackets.
 fn depth(header: &[u8]) -> usize {
     let (mut open, mut deepest) = (0usize, 0);
     for byte in header {
@@ -63,7 +63,7 @@ fn depth(header: &[u8]) -> usize {
     deepest
 }
 
-/// Reads one array of at most `limit` bytes. Memory is bounded by what is there, whatever the header says.
+/// Reads one array of at most `limit` bytes. Memory is bounded by the existing bytes, regardless of the header.
 pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room: &Room) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
     let (header, shape) = read_header(entry, &origin)?;
@@ -92,7 +92,7 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
     Ok(Array { origin, shape, values })
 }
 
-/// The value of 16 bits of IEEE 754, exactly.
+/// Converts IEEE 754 half precision to f32 exactly.
 fn from_half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
@@ -116,7 +116,7 @@ fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
     }
 }
 
-/// The header of one array, and its extents.
+/// Reads the header of one array, and returns it with the extents.
 pub(super) fn read_header(entry: &mut dyn Read, origin: &str) -> Result<(NpyHeader, Vec<usize>), DataError> {
     let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
     let broken = |error: std::io::Error| read_failed(Path::new(origin), &error);
@@ -150,13 +150,13 @@ pub(super) fn read_header(entry: &mut dyn Read, origin: &str) -> Result<(NpyHead
     Ok((header, shape))
 }
 
-/// The extents of the array at `path`.
+/// Returns the extents of the array at `path`.
 pub(super) fn shape(path: &Path) -> Result<Vec<usize>, DataError> {
     let Source { mut reader, .. } = open(path)?;
     Ok(read_header(&mut reader, &path.display().to_string())?.1)
 }
 
-/// Kind and width of the elements, where they are of a type that can be read.
+/// Returns kind and width of the elements, if their type is supported.
 fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
     let DType::Plain(plain) = header.dtype() else {
         return None;

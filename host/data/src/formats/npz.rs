@@ -1,8 +1,9 @@
 //! `npz:PATH`: arrays as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! Features are the array `x`, `X`, or the one of the model input's name; labels `y` or `labels`. A file with a test split has
-//! `x_train`, `y_train`, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
-//! features from arrays of the inputs' names. Element types: those of npy; C order.
+//! Features are the array `x`, `X`, or the array with the name of the model input. Labels are `y` or `labels`. A file
+//! with a test split has `x_train`, `y_train`, `x_test` and `y_test`. [`DataOptions::arrays`] sets other names. A model
+//! with several inputs reads its features from arrays with the names of the inputs. Element types are those of npy, in
+//! C order.
 
 use super::npy::{MAGIC, read_array, read_header};
 use crate::dataset::Splits;
@@ -16,7 +17,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
-/// The extents of the array of each input of the training split.
+/// Returns the extents of each input's array in the training split.
 pub(super) fn shapes(path: &Path, options: &DataOptions) -> Result<Vec<Vec<usize>>, DataError> {
     let mut archive = Archive::open(path)?;
     let features = archive.feature_names(options);
@@ -68,7 +69,7 @@ impl Archive {
         })
     }
 
-    /// The extents of array `name`.
+    /// Returns the extents of array `name`.
     fn shape(&mut self, name: &str) -> Result<Vec<usize>, DataError> {
         let origin = format!("{}, array '{name}'", self.path.display());
         let entry = self.zip.by_name(&format!("{name}.npy"));
@@ -80,12 +81,12 @@ impl Archive {
         self.names().any(|other| other == name)
     }
 
-    /// Returns true if the archive has the array, or that of the training split.
+    /// Returns true if the archive has the array, or its training split.
     fn has_split(&self, name: &str) -> bool {
         self.has(name) || self.has(&format!("{name}_train"))
     }
 
-    /// The names of the arrays.
+    /// Returns the names of the arrays.
     fn names(&self) -> impl Iterator<Item = String> {
         self.zip.file_names().flatten().filter_map(|name| name.strip_suffix(".npy").map(str::to_owned))
     }
@@ -104,7 +105,7 @@ impl Archive {
         vec![name.to_string()]
     }
 
-    /// The array of the labels, which is none of `features`.
+    /// Returns the name of the label array, which is not in `features`.
     fn labels_name(&self, features: &[String]) -> Result<&'static str, DataError> {
         let is_there = |name: &&str| self.has_split(name) && features.iter().all(|feature| feature != name);
         match (Some("y").filter(is_there), Some("labels").filter(is_there)) {
@@ -135,7 +136,7 @@ impl Archive {
         assemble(RawSplit::new(features, labels), options)
     }
 
-    /// Reads one array. Memory is bounded by what the archive's entry can hold, whatever its headers say.
+    /// Reads one array. Memory is bounded by the size of the archive's entry, regardless of its headers.
     fn array(&mut self, name: &str, remedy: &str, room: &Room) -> Result<Array, DataError> {
         if !self.has(name) {
             let mut names: Vec<String> = self.names().take(20).map(|name| format!("'{name}'")).collect();

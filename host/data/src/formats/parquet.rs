@@ -1,13 +1,14 @@
 //! `parquet:PATH`: a Parquet file, or a folder of them.
 //!
-//! In a folder, files whose names begin with `train` (or that lie in a folder `train`) are the training split, and those with `test`,
-//! `validation`, `valid` or `dev` the test split; without such names all files are training rows. Hugging Face writes them so, below
-//! `data/` too. Files of a split are read in the order of their names.
+//! In a folder, files with names that begin with `train` (or in a folder `train`) are the training split. Those with
+//! `test`, `validation`, `valid` or `dev` are the test split. Without such names, all files are training rows. Hugging
+//! Face uses this layout, also below `data/`. Files of a split are read in the order of their names.
 //!
-//! If there is a column of images (`image` or `img`: bytes of PNG or JPEG files, or Hugging Face's struct of `bytes` and `path`), it is the
-//! samples, and other columns than the label's are not read. Otherwise all columns but the label's are features: numbers, and categories
-//! by public lists. The fields of a struct are columns, named `struct.field`. A column has the type that the file gives it: digits in a
-//! column of text are not a number. Uncompressed, Snappy, gzip and LZ4; Zstandard with the feature `zstd`.
+//! A column of images is `image` or `img`: bytes of PNG or JPEG files, or Hugging Face's struct of `bytes` and `path`.
+//! If there is such a column, it has the samples, and only the label column is read in addition. Otherwise all columns
+//! except the label are features: numbers, and categories from public lists. The fields of a struct are columns, named
+//! `struct.field`. A column has the type that the file declares, so digits in a text column are not a number. Supported
+//! compression: none, Snappy, gzip and LZ4, and Zstandard with the feature `zstd`.
 
 mod arrow_schema;
 mod cells;
@@ -29,9 +30,9 @@ use samples::Samples;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Names of the test split, the first that is there being taken.
+/// Names of the test split. The first existing name is used.
 const TEST: [&str; 4] = ["test", "validation", "valid", "dev"];
-/// Rows that are read at once.
+/// Number of rows read at once.
 const BLOCK: usize = 256;
 
 pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> Result<Splits, DataError> {
@@ -56,7 +57,7 @@ fn corrupt(path: &Path, error: &dyn std::fmt::Display) -> DataError {
     DataError::File(format!("{}: is not a Parquet file that can be read ({error}): {remedy}", path.display()))
 }
 
-/// The files of both splits.
+/// Returns the files of both splits.
 fn of_folder(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), DataError> {
     let data = path.join("data");
     let path = if data.is_dir() { &data } else { path };

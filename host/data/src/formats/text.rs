@@ -1,16 +1,17 @@
-//! `text:PATH`: texts, turned into the integers that a tokenizer file gives them.
+//! `text:PATH`: texts, converted to the integers of a tokenizer file.
 //!
-//! PATH is a table (`.tsv`, or `.csv` as RFC 4180 has it) whose first line names its columns, a `.txt` file with one
-//! text a line, or a folder that holds `train` and, for the test split, `dev`, `validation`, `valid` or `test` with one
-//! of these endings. Each may be gzipped. One row is one sample.
+//! PATH is a table (`.tsv`, or `.csv` as in RFC 4180) with column names in its first line. It may also be a `.txt` file
+//! with one text per line. Or it is a folder with `train` and, for the test split, `dev`, `validation`, `valid` or
+//! `test`, with one of these extensions. Each file may be gzipped. One row is one sample.
 //!
-//! A text is taken as it is, white space at its ends included. It is cut to the model's sequence length S and padded to it, on
-//! the sides that the tokenizer file names, and to the file's own length if that is shorter. What the model is given goes by the names of its
-//! inputs: `input_ids`, `attention_mask` (1 on tokens, 0 on padding) and `token_type_ids`, each `[N, S]`; a model with
-//! one input gets the ids, whatever its name. Labels are the label column's numbers ([`TextTask::Classify`]), or each
-//! token's successor ([`TextTask::LanguageModel`]).
+//! A text is used unchanged, including white space at its ends. It is truncated to the model's sequence length S and
+//! padded to it, on the sides that the tokenizer file names. If the file's own length is shorter, that length applies.
+//! The names of the model's inputs determine their contents: `input_ids`, `attention_mask` (1 on tokens, 0 on padding)
+//! and `token_type_ids`, each `[N, S]`. A model with one input receives the ids, for any name. Labels are the numbers
+//! of the label column ([`TextTask::Classify`]), or each token's successor ([`TextTask::LanguageModel`]).
 //!
-//! The tokenizer is taken to be public: one that was trained on the private texts carries their words out, outside of ε.
+//! The tokenizer must be public. A tokenizer that was trained on the private texts reveals their words, and ε does not
+//! cover that.
 
 mod lines_and_tables;
 mod pattern;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use tokenize::Tokens;
 pub(super) use tokenize::declared_length;
 
-/// Stems of the files of a folder's splits, the first that is there being taken.
+/// File stems of a folder's splits. The first existing stem is used.
 const TRAIN: &[&str] = &["train"];
 const TEST: &[&str] = &["dev", "validation", "valid", "test"];
 

@@ -2,15 +2,16 @@
 
 use crate::DataError;
 
-/// A constant, such as a mean, in text. It is held as float64.
+/// Parses a constant, such as a mean, as float64.
 ///
 /// # Errors
 ///
-/// The text is not a number, or is an integer that float64 does not hold: it would be rounded, and so would what it scales.
+/// The text is not a number, or is an integer that float64 cannot represent. Rounding it would also round the values
+/// that it scales.
 pub fn constant(text: &str) -> Result<f64, DataError> {
     let text = text.trim();
     let value: f64 = text.parse().map_err(|_| DataError::File(format!("'{text}': give a number")))?;
-    // All digits of the float64.
+    // All digits of the float64 value.
     let exact = format!("{:.0}", value.abs());
     match integer(text) {
         Some(digits) if exact != digits => {
@@ -20,7 +21,7 @@ pub fn constant(text: &str) -> Result<f64, DataError> {
     }
 }
 
-/// The digits of a text that is an integer, without its sign and leading zeros.
+/// Returns the digits of a text that is an integer, without sign and leading zeros.
 fn integer(text: &str) -> Option<&str> {
     let digits = text.trim_start_matches(['+', '-']);
     let (digits, fraction) = digits.split_once('.').unwrap_or((digits, ""));

@@ -1,6 +1,6 @@
-//! Values in a file without a name, read back by their place.
+//! Values in an unnamed file, read back by offset.
 //!
-//! The file goes when the process ends, however it ends. Its owner alone can read it. It is as secret as the data.
+//! The file disappears when the process ends, in any way. Only its owner can read it. It is as secret as the data.
 
 use crate::DataError;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where values go: so many bytes of each array to memory, more to a file in a folder.
+/// The storage of values: up to this many bytes of each array in memory, larger arrays in a file in a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     pub memory: u64,
@@ -16,25 +16,26 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Room for `memory` bytes, without a limit if not given. Files are made in `folder`, or in the system's folder for such.
+    /// Creates a limit of `memory` bytes, or no limit if not given. Files are created in `folder`, or in the system's
+    /// folder for temporary files.
     pub fn new(memory: Option<u64>, folder: Option<&Path>) -> Self {
-        // WebAssembly knows no folder for temporary files.
+        // WebAssembly has no folder for temporary files.
         let usual = || if cfg!(target_family = "wasm") { PathBuf::from(".") } else { std::env::temp_dir() };
         let folder = folder.map_or_else(usual, Path::to_path_buf);
         Self { memory: memory.unwrap_or(u64::MAX), folder }
     }
 
-    /// Returns true if `count` values of `width` bytes fit into memory.
+    /// Returns true if `count` values of `width` bytes fit in memory.
     pub fn holds(&self, count: usize, width: usize) -> bool {
         (count as u64).saturating_mul(width as u64) <= self.memory
     }
 
-    /// Makes a file without a name.
+    /// Creates an unnamed file.
     pub fn file(&self) -> Result<File, DataError> {
         tempfile::tempfile_in(&self.folder).map_err(|error| self.failed(&error))
     }
 
-    /// The error of a file that cannot be made, written or read.
+    /// Returns the error for a file that cannot be created, written or read.
     pub fn failed(&self, error: &io::Error) -> DataError {
         DataError::File(format!(
             "{}: cannot hold the rows beyond `data_memory` ({error}); name a folder with room by `cache`",
@@ -43,7 +44,7 @@ impl Room {
     }
 }
 
-/// Little-endian values in a file, or bytes in memory that are read as a file is.
+/// Little-endian values in a file, or bytes in memory with the same interface.
 #[derive(Clone, Debug)]
 pub(crate) struct FileValues {
     place: Place,
@@ -68,12 +69,12 @@ impl PartialEq for FileValues {
 }
 
 impl FileValues {
-    /// Of `len` values in a file of `room`.
+    /// Creates `len` values in a file of `room`.
     pub fn in_file(file: File, len: usize, room: Room) -> Self {
         Self { place: Place::File(Arc::new(file)), len, room }
     }
 
-    /// Of the bytes of `len` values that are to stay in memory.
+    /// Creates `len` values from bytes that stay in memory.
     pub fn in_memory(bytes: Vec<u8>, len: usize) -> Self {
         Self { place: Place::Memory(Arc::new(bytes)), len, room: Room::new(None, None) }
     }
@@ -83,7 +84,7 @@ impl FileValues {
         self.len
     }
 
-    /// The parts of `width` bytes each, `count` of them, in memory.
+    /// Loads `count` parts of `width` bytes each into memory.
     pub fn loaded(&self, width: usize, count: usize, parts: impl Iterator<Item = usize>) -> Result<Self, DataError> {
         let mut bytes = vec![0; width * count];
         for (to, part) in bytes.chunks_exact_mut(width.max(1)).zip(parts) {
@@ -92,19 +93,19 @@ impl FileValues {
         Ok(Self { place: Place::Memory(Arc::new(bytes)), ..self.clone() })
     }
 
-    /// Returns true if they are in a file.
+    /// Returns true if the values are in a file.
     pub fn are_in_file(&self) -> bool {
         matches!(self.place, Place::File(_))
     }
 
-    /// The bytes of the parts of `width` bytes each, if they are in memory: those of others are freed.
+    /// Returns the parts of `width` bytes each, if they are in memory, so that the others can be freed.
     pub fn selected(&self, width: usize, parts: impl Iterator<Item = usize>) -> Option<Self> {
         let Place::Memory(bytes) = &self.place else { return None };
         let bytes: Vec<u8> = parts.flat_map(|part| &bytes[part * width..][..width]).copied().collect();
         Some(Self { place: Place::Memory(Arc::new(bytes)), ..self.clone() })
     }
 
-    /// Fills `bytes` with those from `offset` on.
+    /// Fills `bytes` from `offset` on.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DataError> {
         match &self.place {
             Place::File(file) => read_at(file, offset, bytes).map_err(|error| self.room.failed(&error)),
@@ -132,7 +133,7 @@ fn read_at(file: &File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()>
     Ok(())
 }
 
-// One thread: nothing else moves the file's position.
+// WebAssembly has one thread, so nothing else moves the file's position.
 #[cfg(target_family = "wasm")]
 fn read_at(mut file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
     use std::io::{Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Values that are appended one block after another: in memory, or beyond a limit in a file without a name.
+//! Values that are appended block by block, in memory, or in an unnamed file above a limit.
 
 use super::file_values::{FileValues, Room};
 use super::number::Number;
@@ -6,10 +6,10 @@ use crate::DataError;
 use std::fs::File;
 use std::io::Write;
 
-/// Values that are read at once.
+/// Number of values read at once.
 const BLOCK: usize = 1 << 18;
 
-/// A type of values in files.
+/// An element type of value files.
 pub(crate) trait Element: Copy {
     const WIDTH: usize;
     fn values(held: Held<Self>) -> Values;
@@ -40,7 +40,7 @@ element!(u64, U64);
 element!(f32, F32);
 element!(f64, F64);
 
-/// A byte for the kind, and eight for the number.
+/// One byte for the kind, and eight for the number.
 impl Element for Number {
     const WIDTH: usize = 9;
 
@@ -72,16 +72,16 @@ impl Element for Number {
     }
 }
 
-/// Values of a type that is known as they are read.
+/// Values of a type that is known after reading.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
-    /// Bytes: pixels, scaled to [0, 1] as features.
+    /// Bytes, such as pixels. As features they are scaled to [0, 1].
     U8(Held<u8>),
     I64(Held<i64>),
     U64(Held<u64>),
     F32(Held<f32>),
     F64(Held<f64>),
-    /// Of a table's column.
+    /// Values of a table column.
     Numbers(Held<Number>),
 }
 
@@ -100,7 +100,7 @@ impl<T: Element> Held<T> {
         }
     }
 
-    /// All values in memory.
+    /// Returns all values in memory.
     pub fn into_memory(self) -> Result<Vec<T>, DataError> {
         if let Held::Memory(values) = self {
             return Ok(values);
@@ -113,7 +113,7 @@ impl<T: Element> Held<T> {
         Ok(all)
     }
 
-    /// The values as a file has them, of those in memory as bytes in memory.
+    /// Returns the values in file format. Values in memory become bytes in memory.
     pub fn into_file_values(self) -> FileValues {
         match self {
             Held::Memory(values) => {
@@ -125,7 +125,7 @@ impl<T: Element> Held<T> {
         }
     }
 
-    /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
+    /// Passes all values to `reader`, in whole rows of `row` values, with the index of the first row.
     pub fn blocks(
         &self,
         row: usize,
@@ -153,7 +153,7 @@ impl Values {
         Values::F64(Held::Memory(values))
     }
 
-    /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
+    /// Passes all values to `reader`, in whole rows of `row` values, with the index of the first row.
     pub fn blocks(
         &self,
         row: usize,
@@ -181,7 +181,7 @@ impl Values {
     }
 }
 
-/// Takes values one block after another.
+/// Collects values block by block.
 pub(crate) struct Sink<T> {
     room: Room,
     values: Vec<T>,
@@ -194,7 +194,7 @@ impl<T: Element> Sink<T> {
         Self { room: room.clone(), values: Vec::new(), file: None, written: 0 }
     }
 
-    /// Of values that go to a file, however few they are.
+    /// Creates a sink that always writes to a file.
     pub fn in_file(room: &Room) -> Self {
         Self::new(&Room { memory: 0, ..room.clone() })
     }
@@ -225,12 +225,12 @@ impl<T: Element> Sink<T> {
         Ok(())
     }
 
-    /// All values.
+    /// Returns all values.
     pub fn values(self) -> Result<Values, DataError> {
         self.finish().map(T::values)
     }
 
-    /// All values, of their type.
+    /// Returns all values, in their type.
     pub fn finish(mut self) -> Result<Held<T>, DataError> {
         if self.file.is_some() {
             self.flush()?;

@@ -1,28 +1,29 @@
-//! A number of a file, as it stands there: integers stay integers, and it is rounded once, to the type of the model's input.
+//! A number of a file, without rounding. Integers stay integers, and a number is rounded once, to the type of the
+//! model's input.
 //!
-//! Constants are applied in float64. The difference of an integer and a whole constant is exact, whatever their size.
+//! Constants are applied in float64. The difference of an integer and an integer constant is exact, for any size.
 
-/// A number as a file holds it.
+/// A number in the precision of its file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Number {
     Int(i64),
     /// Above `i64::MAX`.
     Large(u64),
     Float(f64),
-    /// Of a file of float32.
+    /// A number from a float32 file.
     Single(f32),
 }
 
-/// From here on not all integers are float64.
+/// From this value on, float64 cannot represent all integers.
 const EXACT_F64: f64 = 9_007_199_254_740_992.0;
-/// From here on not all integers are float32.
+/// From this value on, float32 cannot represent all integers.
 const EXACT_F32: f32 = 16_777_216.0;
 
 const FRACTION: &str = "takes whole numbers: correct the row";
 const FEW_BITS: &str = "takes integers, and a float does not hold each integer of this size: write it as int64";
 const RANGE: &str = "takes integers from -2^63 to below 2^63: correct the row";
 
-/// Returns true for constants whose difference to an integer, or part of it, is computed in integers.
+/// Returns true if the difference of the constant to an integer, or part of it, is computed in integers.
 fn is_whole(constant: f64) -> bool {
     constant.fract() == 0.0 && constant.abs() < 1e30
 }
@@ -30,7 +31,7 @@ fn is_whole(constant: f64) -> bool {
 impl Number {
     pub const NAN: Self = Self::Float(f64::NAN);
 
-    /// A number in text: an integer of 64 bits, with or without a sign, or else the nearest float64.
+    /// Parses an integer of 64 bits, signed or unsigned, otherwise the nearest float64.
     pub fn parse(text: &str) -> Option<Self> {
         match text.parse() {
             // A zero keeps its sign.
@@ -48,7 +49,7 @@ impl Number {
         }
     }
 
-    /// The nearest float64.
+    /// Returns the nearest float64.
     pub fn f64(self) -> f64 {
         match self {
             Self::Int(value) => value as f64,
@@ -58,7 +59,7 @@ impl Number {
         }
     }
 
-    /// The nearest float32.
+    /// Returns the nearest float32.
     pub fn f32(self) -> f32 {
         match self {
             Self::Int(value) => value as f32,
@@ -68,7 +69,7 @@ impl Number {
         }
     }
 
-    /// `(x − mean) / std`.
+    /// Computes `(x − mean) / std`.
     pub fn scaled(self, mean: f64, std: f64) -> f64 {
         let difference = match self.whole() {
             Some(value) if is_whole(mean) => (value - mean as i128) as f64,
@@ -77,7 +78,8 @@ impl Number {
         difference / std
     }
 
-    /// The integer `(x − mean) / std`, without any rounding, for an input of int64; or why it is none.
+    /// Computes the integer `(x − mean) / std` without rounding, for an int64 input. Returns the reason if it is not an
+    /// integer.
     pub fn scaled_integer(self, mean: f64, std: f64) -> Result<i64, &'static str> {
         match self.whole() {
             Some(value) if is_whole(mean) && is_whole(std) => {
@@ -86,7 +88,7 @@ impl Number {
             }
             Some(value) if value.unsigned_abs() >= EXACT_F64 as u128 => Err(FEW_BITS),
             Some(_) => Self::Float(self.scaled(mean, std)).integer(),
-            // What float64 does not hold is lost before the constants come.
+            // Digits that float64 cannot represent are lost before the constants are applied.
             None if self.f64().fract() == 0.0 => {
                 self.integer().and_then(|value| Self::Int(value).scaled_integer(mean, std))
             }
@@ -102,7 +104,7 @@ impl Number {
         }
     }
 
-    /// The integer that it is, for an input of int64; or why it is none.
+    /// Returns the integer value for an int64 input, or the reason why it is not an integer.
     pub fn integer(self) -> Result<i64, &'static str> {
         match self {
             Self::Int(value) => Ok(value),
@@ -117,7 +119,7 @@ impl Number {
     }
 }
 
-/// As the file has it.
+/// Writes the number as in the file.
 impl std::fmt::Display for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -129,7 +131,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Without hundreds of zeros.
+/// Writes the value without hundreds of zeros.
 fn shortest(value: f64, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     if value.is_finite() && value.abs() >= 1e16 { write!(f, "{value:e}") } else { write!(f, "{value}") }
 }
@@ -164,12 +166,12 @@ impl From<f64> for Number {
     }
 }
 
-/// `(x − mean) / std` as float32, of which neither is finite if `value` is not, or if it is too large.
+/// Computes `(x − mean) / std` as float32. It is not finite if `value` is not finite or the result is too large.
 pub(crate) fn rounded(value: Number, constants: Option<(f64, f64)>) -> f32 {
     constants.map_or_else(|| value.f32(), |(mean, std)| value.scaled(mean, std) as f32)
 }
 
-/// The fault of a number that is not finite as float32.
+/// Returns the fault of a number that is not finite as float32.
 pub(crate) fn not_finite(value: Number, what: &str, remedy: &str) -> String {
     if value.is_finite() {
         format!("{what} is {value}, too large for float32: scale it, or correct the row{remedy}")
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The float32 next to a decimal integer, by comparing distances in integers: ties go to an even last bit.
+    /// Returns the float32 nearest to a decimal integer, by comparing integer distances. Ties go to an even last bit.
     fn nearest(value: i128) -> f32 {
         let at = value as f64 as f32;
         let candidates = [at.next_down(), at, at.next_up()];

@@ -1,9 +1,9 @@
-//! Checks of the settings of the data, before any row is read. They use public facts alone.
+//! Checks of the data settings before any row is read. They use only public facts.
 
 use crate::{DataOptions, LabelKind, Normalize, TestSource};
 use damper_onnx::{DType, SettingError};
 
-/// Fails unless the constants of `normalize` are finite, and its standard deviations above 0.
+/// Returns an error unless the constants of `normalize` are finite, with standard deviations above 0.
 pub(crate) fn normalize(options: &DataOptions) -> Result<(), SettingError> {
     match &options.normalize {
         Some(normalize @ Normalize { means, stds })
@@ -16,7 +16,7 @@ pub(crate) fn normalize(options: &DataOptions) -> Result<(), SettingError> {
     }
 }
 
-/// Fails if a class is named twice, or if a model does not have as many classes.
+/// Returns an error if a class is named twice, or if the model has another number of classes.
 pub(crate) fn classes(options: &DataOptions) -> Result<(), SettingError> {
     let Some(names) = &options.classes else { return Ok(()) };
     let refuse = |problem: String| Err(SettingError::new("classes", names.join(","), problem));
@@ -33,13 +33,14 @@ pub(crate) fn classes(options: &DataOptions) -> Result<(), SettingError> {
     }
 }
 
-/// Fails if a list of categories is longer than the table that it looks up, or if an output of one number is classes.
+/// Returns an error if a list of categories exceeds the embedding matrix that it indexes. Also returns an error if a
+/// model has classes, but an output of one value.
 pub(crate) fn model(options: &DataOptions) -> Result<(), SettingError> {
     if let LabelKind::Classes { classes: Some(1), .. } = &options.labels {
         let problem = "the model's output has one number where classes are, and of one class nothing is learned; use bce-with-logits, or mse";
         return Err(SettingError::new("loss", "softmax-cross-entropy", problem));
     }
-    // Columns of categories become numbers of an integer input, which looks up rows of a table.
+    // Columns of categories become values of an integer input, which indexes an embedding matrix.
     let tables = options.inputs.iter().filter(|input| input.dtype == DType::I64).filter_map(|input| input.rows);
     let Some(rows) = tables.min() else { return Ok(()) };
     if let Some((column, list)) = options.categories.iter().find(|(_, list)| list.len() > rows) {
@@ -53,7 +54,7 @@ pub(crate) fn model(options: &DataOptions) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Fails if `stratify` has no fraction or no classes to divide.
+/// Returns an error if `stratify` is set without a fraction or without classes.
 pub(crate) fn stratify(options: &DataOptions) -> Result<(), SettingError> {
     let refuse = |problem: &str| Err(SettingError::new("stratify", "", problem));
     if options.stratify && !matches!(options.test, Some(TestSource::Fraction(_))) {
@@ -65,7 +66,7 @@ pub(crate) fn stratify(options: &DataOptions) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Fails unless the constants of a column are finite, and the standard deviation above 0.
+/// Returns an error unless the constants of a column are finite, with a standard deviation above 0.
 pub(crate) fn scale(wanted: &str, mean: f64, std: f64) -> Result<(), SettingError> {
     if mean.is_finite() && std.is_normal() && std > 0.0 {
         return Ok(());
@@ -74,7 +75,7 @@ pub(crate) fn scale(wanted: &str, mean: f64, std: f64) -> Result<(), SettingErro
     Err(SettingError::new("scale", format!("{wanted}={mean},{std}"), problem))
 }
 
-/// The public constants of labels, which are scaled once, and if they are numbers.
+/// Returns the public constants of labels. Labels must be numbers, and may be scaled once.
 pub(crate) fn label_scale(
     options: &DataOptions,
     wanted: &str,
@@ -90,7 +91,7 @@ pub(crate) fn label_scale(
     }
 }
 
-/// The inputs that take integers, which constants are not applied to, as a note.
+/// Returns a note on integer inputs, which constants are not applied to.
 pub(crate) fn not_normalized(options: &DataOptions) -> Option<String> {
     options.normalize.as_ref()?;
     let integers = options.inputs.iter().filter(|input| input.dtype == DType::I64);

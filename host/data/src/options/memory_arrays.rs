@@ -1,4 +1,4 @@
-//! Arrays of the program that calls, which holds its samples itself.
+//! Arrays of the calling program, which has its samples in memory.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,20 +14,20 @@ pub struct MemoryArrays {
 /// The samples of a split.
 #[derive(Clone, Debug)]
 pub struct MemorySplit {
-    /// One array a model input: `[N, ...]`.
+    /// One array per model input, `[N, ...]`.
     pub features: Vec<MemoryArray>,
-    /// Labels, `[N, ...]`; none if the model computes its loss from its inputs alone.
+    /// Labels, `[N, ...]`. `None` if the model computes its loss from its inputs alone.
     pub labels: Option<MemoryArray>,
 }
 
 /// A row-major array.
 #[derive(Clone, Debug)]
 pub struct MemoryArray {
-    /// The model input that it is of, and what messages call it.
+    /// The name of its model input, also used in messages.
     pub name: String,
-    /// Its extents, the number of samples first.
+    /// Extents, with the number of samples first.
     pub shape: Vec<usize>,
-    /// The values, as many as the extents give.
+    /// The values, as many as the product of the extents.
     pub values: MemoryValues,
 }
 
@@ -36,15 +36,15 @@ pub struct MemoryArray {
 pub enum MemoryValues {
     /// 32-bit floats.
     F32(Vec<f32>),
-    /// 64-bit floats, which are rounded to 32 bits after they are scaled.
+    /// 64-bit floats, which are rounded to 32 bits after scaling.
     F64(Vec<f64>),
     /// 64-bit integers.
     I64(Vec<i64>),
-    /// 64-bit integers without a sign.
+    /// Unsigned 64-bit integers.
     U64(Vec<u64>),
 }
 
-/// Two are equal if they are of the same arrays.
+/// Two values are equal if they refer to the same arrays.
 impl PartialEq for MemoryArrays {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.train, &other.train) && Arc::ptr_eq(&self.test, &other.test)
@@ -52,33 +52,33 @@ impl PartialEq for MemoryArrays {
 }
 
 impl MemoryArrays {
-    /// The arrays of both splits.
+    /// Creates the arrays of both splits.
     #[must_use]
     pub fn new(train: MemorySplit, test: Option<MemorySplit>) -> Self {
         Self { train: Arc::new(Mutex::new(Some(train))), test: Arc::new(Mutex::new(test)), columns: [None, None] }
     }
 
-    /// With the names of the columns of the training and of the test split, features alone, in the order of the array's last axis: of
-    /// splits with one array `[N, columns]`. Both splits are put in the order of the model's names, or of the training split's; another
-    /// set of names is an error.
+    /// Adds the column names of the training and of the test split: features only, in the order of the array's last
+    /// axis. Each split must have one array `[N, columns]`. Both splits are reordered to the model's names, or to those
+    /// of the training split. Another set of names is an error.
     #[must_use]
     pub fn with_columns(self, train: Option<Vec<String>>, test: Option<Vec<String>>) -> Self {
         Self { columns: [train, test], ..self }
     }
 
-    /// The names of the columns of `train` or `test`, if they have names.
+    /// Returns the names of the columns of `train` or `test`, if they have names.
     pub(crate) fn columns(&self, which: &str) -> Option<&[String]> {
         self.columns[usize::from(which != "train")].as_deref()
     }
 
-    /// The name and the extents of each array of the training split, if it was not taken yet.
+    /// Returns the name and the extents of each array of the training split, unless it was already taken.
     pub(crate) fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let Ok(split) = self.train.lock() else { return vec![] };
         let arrays = split.iter().flat_map(|split| &split.features);
         arrays.map(|array| (array.name.clone(), array.shape.clone())).collect()
     }
 
-    /// The arrays of `train` or `test`, once.
+    /// Takes the arrays of `train` or `test`. A second call returns `None`.
     pub(crate) fn take(&self, which: &str) -> Option<MemorySplit> {
         let place = match which {
             "train" => &self.train,

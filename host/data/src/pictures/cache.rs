@@ -1,10 +1,11 @@
-//! Images that another run has decoded: a folder of pixels, which the user asks for ([`DataOptions::image_cache`]).
+//! A cache of images that another run decoded: a folder of pixels, which the user requests
+//! ([`DataOptions::image_cache`]).
 //!
-//! A file has the pixels of a block of images. Its name is the SHA-256 of the blocks' bytes, of what the model takes and of this
-//! version, so that a changed image is never taken for the one before. A file is whole or absent, and ends with its digest; one that is
-//! damaged is decoded again.
+//! A file has the pixels of a block of images. Its name is the SHA-256 of the images' bytes, of the pixel layout and of
+//! this version. So a changed image is never confused with its predecessor. A file is written atomically and ends with
+//! its digest. If a file is damaged, its images are decoded again.
 //!
-//! The folder is as secret as the data: its owner alone can enter it, also if it was there before.
+//! The folder is as secret as the data. Only its owner can enter it, even if it existed before.
 
 use super::pixel_layout::PixelLayout;
 use crate::{DataError, DataOptions};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 type Pixels = Result<Vec<u8>, String>;
 
-/// The pixels of a block of images, in order; or what is wrong with each.
+/// Returns the pixels of a block of images in order, or the fault of each.
 pub(crate) fn pixels(layout: PixelLayout, images: &[Vec<u8>], options: &DataOptions) -> Result<Vec<Pixels>, DataError> {
     let Some(folder) = &options.image_cache else { return Ok(layout.all(images)) };
     let failed = |error: &io::Error| {
@@ -29,7 +30,7 @@ pub(crate) fn pixels(layout: PixelLayout, images: &[Vec<u8>], options: &DataOpti
         return Ok(found);
     }
     let found = layout.all(images);
-    // Faults are found again, so that they are always told.
+    // Images with faults are not cached, so that faults are always reported.
     if let Some(all) = found.iter().map(|image| image.as_ref().ok()).collect::<Option<Vec<_>>>() {
         create(folder).and_then(|()| write(folder, &file, &all)).map_err(|error| failed(&error))?;
     }

@@ -1,6 +1,6 @@
-//! PNG and JPEG files as pixels, decoded and resized.
+//! Decodes PNG and JPEG files to pixels, and resizes them.
 //!
-//! Pixels are bytes: 16 bits are cut to 8, an alpha channel is left out.
+//! Pixels are bytes. 16-bit values are truncated to 8 bits, and an alpha channel is dropped.
 
 use crate::Resize;
 use crate::options::DROP;
@@ -14,7 +14,7 @@ use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// The most pixels of an image of unknown size.
+/// Maximum number of pixels of an image with unknown size.
 const MOST: usize = 1 << 26;
 
 /// An image in memory.
@@ -27,7 +27,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Scaled to `height` and `width`.
+    /// Scales the image to `height` and `width`.
     pub fn resized(self, (height, width): Size, resize: Resize) -> Result<Self, String> {
         if (self.height, self.width) == (height, width) {
             return Ok(self);
@@ -44,7 +44,8 @@ impl Picture {
         Ok(Self { height, width, channels: self.channels, pixels: pixels? })
     }
 
-    /// The crate's function over images of any pixel compiles for thirteen kinds, which doubles this crate's build.
+    /// Resizes pixels of one type. The crate's function for images of any pixel type compiles for thirteen types, which
+    /// doubles this crate's build time.
     fn pixels_resized<P: PixelTrait>(&self, (height, width): Size, options: &ResizeOptions) -> Result<Vec<u8>, String> {
         let failed = |error: &dyn Display| broken(&error.to_string());
         let side = |side: usize| u32::try_from(side).map_err(|error| failed(&error));
@@ -60,12 +61,12 @@ impl Picture {
 /// Height and width.
 type Size = (usize, usize);
 
-/// The fault of a corrupt image.
+/// Returns the fault of a corrupt image.
 pub(super) fn broken(error: &str) -> String {
     format!("the image is corrupt ({error}): fetch or export it again{DROP}")
 }
 
-/// Refuses another size than the one `wanted`, before there is memory for the pixels.
+/// Returns an error for a size other than `wanted`, before memory for the pixels is allocated.
 fn check_size((height, width): Size, wanted: Option<Size>) -> Result<(), String> {
     match wanted {
         Some(wanted) if wanted != (height, width) => Err(format!(
@@ -80,7 +81,7 @@ fn check_size((height, width): Size, wanted: Option<Size>) -> Result<(), String>
     }
 }
 
-/// Decodes an image, of the size `wanted` if it is given.
+/// Decodes an image. If `wanted` is given, the image must have that size.
 pub(super) fn decode(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => png(bytes, wanted),
@@ -129,14 +130,14 @@ fn jpeg(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
 mod tests {
     use super::*;
 
-    /// A picture of different levels.
+    /// Returns an image with varied levels.
     fn picture(height: usize, width: usize, channels: usize) -> Picture {
         let pixels = (0..height * width * channels).map(|at| (at * at * 37 + at * 11) as u8).collect();
         Picture { height, width, channels, pixels }
     }
 
-    /// Of each of `to` pixels: the weights of the `from` pixels between `first` and `first + span`, of a triangle as wide as a pixel of
-    /// the result, at least as one of the source.
+    /// Returns, for each of `to` pixels, the weights of the `from` pixels between `first` and `first + span`. They form
+    /// a triangle as wide as a pixel of the result, and at least as wide as a pixel of the source.
     fn weights(from: usize, first: f64, span: f64, to: usize) -> Vec<Vec<f64>> {
         let scale = span / to as f64;
         let wide = scale.max(1.0);

@@ -1,7 +1,7 @@
-//! The pixels that a model takes of an image.
+//! The pixel layout of a model's image input.
 //!
-//! What has another number of channels than the model is converted: grey is repeated, and colours become grey by the weights of
-//! ITU-R BT.601. Sizes are changed only as [`Resize`] says.
+//! Images with another number of channels are converted. Grey is repeated, and colours become grey by the weights of
+//! ITU-R BT.601. Sizes change only as [`Resize`] specifies.
 
 use super::decode::{broken, decode};
 use crate::files::guarded;
@@ -10,7 +10,7 @@ use crate::{DataOptions, Resize};
 use std::num::NonZeroUsize;
 use std::thread;
 
-/// The pixels that a model takes.
+/// The pixel layout that a model takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PixelLayout {
     height: usize,
@@ -22,7 +22,7 @@ pub(crate) struct PixelLayout {
 }
 
 impl PixelLayout {
-    /// Of the model's first input, or of `first`, an image, where the input does not say.
+    /// Returns the layout of the model's first input. If the input is open, uses `first`, an image.
     pub fn new(options: &DataOptions, first: &[u8]) -> Result<Self, String> {
         let (input, resize) = (options.inputs.first(), options.resize);
         match input.map(|input| &*input.shape) {
@@ -45,7 +45,7 @@ impl PixelLayout {
         }
     }
 
-    /// Extents of one sample.
+    /// Returns the extents of one sample.
     pub fn shape(&self) -> Vec<usize> {
         match self.is_last {
             true => vec![self.height, self.width, self.channels],
@@ -53,7 +53,7 @@ impl PixelLayout {
         }
     }
 
-    /// Its words in the keys of cached images. They stay: other runs have written them.
+    /// Returns the text for the keys of cached images. It must not change, because other runs have written it.
     pub fn key(&self) -> String {
         let Self { height, width, channels, is_last, resize } = self;
         format!(
@@ -61,12 +61,12 @@ impl PixelLayout {
         )
     }
 
-    /// Bytes of one sample.
+    /// Returns the size of one sample in bytes.
     pub fn len(&self) -> usize {
         self.height * self.width * self.channels
     }
 
-    /// The pixels of one image; or what is wrong with it.
+    /// Returns the pixels of one image, or its fault.
     fn pixels(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
         let size = (self.height, self.width);
         let decoded = guarded(|| match self.resize {
@@ -82,7 +82,7 @@ impl PixelLayout {
         Ok(if self.is_last || self.channels == 1 { pixels } else { to_front(&pixels, pixels.len(), self.channels) })
     }
 
-    /// The pixels of several images, decoded by as many threads as there are processors.
+    /// Returns the pixels of several images, decoded by as many threads as there are processors.
     pub fn all(&self, files: &[Vec<u8>]) -> Vec<Result<Vec<u8>, String>> {
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let each = files.len().div_ceil(threads).max(1);

@@ -1,11 +1,11 @@
-//! An array of samples, as a file holds it.
+//! An array of samples, as stored in a file.
 
 use crate::numbers::Values;
 
 /// A row-major array `[N, ...]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
-    /// Its name in messages: the file, and the array's name if the file holds several.
+    /// Its name in messages: the file, and the array's name if the file has several.
     pub origin: String,
     pub shape: Vec<usize>,
     pub values: Values,

@@ -1,4 +1,4 @@
-//! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
+//! Assembles a split from the arrays of a file: counts, shapes, scaling, and the owner's checks of every row.
 
 mod bad_rows;
 mod labels;
@@ -14,18 +14,18 @@ use bad_rows::{BadRows, place};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 
-/// The arrays of a split as a file holds them.
+/// The arrays of a split, as stored in a file.
 pub(crate) struct RawSplit {
-    /// One a model input.
+    /// One array per model input.
     pub features: Vec<Array>,
     pub labels: Option<Array>,
-    /// Rows that a reader could not make numbers of, ascending, and why.
+    /// Rows that a reader could not convert to numbers, ascending, with reasons.
     pub unreadable: Vec<(usize, String)>,
-    /// The name of a row in messages: the line of the file, or nothing for its index.
+    /// The lines of the rows, for messages. `None` if messages use row indices.
     pub lines: Option<LineNumbers>,
-    /// The features are of the model's type, with all constants applied.
+    /// True if the features have the model's type, with all constants applied.
     pub is_scaled: bool,
-    /// The public constants of the labels' column.
+    /// The public constants of the label column.
     pub label_scale: Option<(f64, f64)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn assemble(raw: RawSplit, options: &DataOptions) -> Result<Split, Da
     if rows == 0 || first.shape.is_empty() {
         return Err(DataError::File(format!("{origin}: holds no samples: use a file that does")));
     }
-    // A header may declare any number of them in a few bytes.
+    // A header of a few bytes may declare any number of empty samples.
     if let Some(empty) = raw.features.iter().chain(&raw.labels).find(|array| array.shape.contains(&0)) {
         return Err(DataError::File(format!(
             "{}: its samples have no elements (the shape is {:?}): use a file whose samples have some",
@@ -96,7 +96,7 @@ pub(crate) fn assemble(raw: RawSplit, options: &DataOptions) -> Result<Split, Da
     Ok(split)
 }
 
-/// The public constants of labels that are an array, which is called `labels`.
+/// Returns the public constants of labels in an array, which is called `labels`.
 fn of_array(options: &DataOptions) -> Result<Option<(f64, f64)>, DataError> {
     options.scale.iter().try_fold(None, |before, (wanted, mean, std)| {
         check::scale(wanted, *mean, *std)?;
@@ -139,7 +139,7 @@ fn make_features(
     Ok(Features { shape, values })
 }
 
-/// `values` with the channels where the model has them.
+/// Returns `values` with the channels on the model's axis.
 fn placed<T: Copy>(values: &[T], width: usize, fit: Fit) -> Vec<T> {
     match fit {
         Fit::AsIs => values.to_vec(),
@@ -159,7 +159,7 @@ fn floats(
     let values = match array.values {
         Values::U8(bytes) => return of_bytes(bytes, width, fit, scaling, room, bad),
         Values::F32(Held::Memory(mut values)) if fit == Fit::AsIs => {
-            // What is not finite stays so.
+            // Non-finite values stay non-finite.
             let faults: Vec<_> =
                 values.iter().enumerate().filter(|(_, x)| !x.is_finite()).map(|(at, x)| (at, *x)).collect();
             scaling.apply(&mut values, width);
@@ -179,7 +179,7 @@ fn floats(
         }
         values => values,
     };
-    // Floats of 32 bits lose nothing in them.
+    // 32-bit floats fit exactly, so they do not need float64.
     if unrounded && !matches!(values, Values::F32(_)) {
         let mut sink = Sink::<f64>::new(room);
         values.blocks(width, |first, block| {
@@ -205,7 +205,7 @@ fn floats(
     finished(sink, width)
 }
 
-/// The floats of `sink` as samples of `width` values.
+/// Returns the floats of `sink` as samples of `width` values.
 fn finished(sink: Sink<f32>, width: usize) -> Result<Numbers, DataError> {
     match sink.finish()? {
         Held::Memory(values) => Ok(Numbers::F32(values)),
@@ -213,7 +213,8 @@ fn finished(sink: Sink<f32>, width: usize) -> Result<Numbers, DataError> {
     }
 }
 
-/// Bytes, such as pixels: divided and scaled in float32, which all records of runs on pictures have the bits of.
+/// Converts bytes, such as pixels. They are divided and scaled in float32. Recorded runs on images depend on these
+/// bits.
 fn of_bytes(
     bytes: Held<u8>,
     width: usize,
@@ -222,7 +223,7 @@ fn of_bytes(
     room: &Room,
     bad: &mut BadRows,
 ) -> Result<Numbers, DataError> {
-    // They take a quarter of the room of what they become.
+    // Bytes take a quarter of the space of floats.
     if !room.holds(bytes.len(), f32::WIDTH) && scaling.keeps_bytes_finite() {
         let file = match bytes {
             Held::File(file) if fit == Fit::AsIs => file,
@@ -244,7 +245,7 @@ fn of_bytes(
     finished(sink, width)
 }
 
-/// Whole numbers, neither scaled nor normalized.
+/// Converts integers, which are neither scaled nor normalised.
 fn integers(
     array: Array,
     width: usize,
@@ -294,7 +295,8 @@ fn integers(
     }
 }
 
-/// Null samples hold zeros: nothing of a dropped row stays in memory that a runtime reads. Classes that are public stay.
+/// Zeroes the null samples, so that no value of a dropped row stays in memory that a runtime reads. Public classes
+/// stay.
 fn blank(split: &mut Split, classes_are_public: bool) {
     for row in (0..split.null.len()).filter(|row| split.null[*row]) {
         for features in &mut split.features {
@@ -302,7 +304,7 @@ fn blank(split: &mut Split, classes_are_public: bool) {
             match &mut features.values {
                 Numbers::F32(values) => values[row * width..][..width].fill(0.0),
                 Numbers::I64(values) => values[row * width..][..width].fill(0),
-                // Zeros take its place when a batch is filled.
+                // Filling a batch writes zeros instead.
                 Numbers::Stored(_) => {}
             }
         }

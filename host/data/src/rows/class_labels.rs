@@ -1,4 +1,4 @@
-//! Labels as the numbers of their classes.
+//! Conversion of labels to class numbers.
 
 use super::missing_values::is_missing;
 use super::name_lists::quoted;
@@ -8,11 +8,11 @@ use crate::numbers::Number;
 /// The names of the classes.
 pub(crate) struct Classes {
     pub names: Vec<String>,
-    /// True if the user gives the list.
+    /// True if the user passes the list.
     are_given: bool,
-    /// True if a label may be the number of a class as well: where the user does not say that labels are names, and no name is a number.
+    /// True if a label may also be a class number: the user does not declare names, and no name is a number.
     pub or_numbers: bool,
-    /// The number of each class that the file numbers otherwise.
+    /// For each number that the file uses, the class, if the file has its own numbering.
     pub numbers: Option<Vec<usize>>,
 }
 
@@ -23,7 +23,7 @@ impl Classes {
     }
 }
 
-/// The number of a label: of its class, if classes have names.
+/// Returns the number of a label. If classes have names, it is the number of its class.
 pub(crate) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<Number, String> {
     match classes {
         Some(Classes { names, or_numbers, are_given, .. }) => match names.iter().position(|class| class == field) {

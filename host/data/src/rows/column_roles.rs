@@ -1,4 +1,4 @@
-//! The columns of a table: the label, numbers, and categories by public lists.
+//! The columns of a table: the label, numbers, and categories from public lists.
 
 use super::class_labels::{Classes, label};
 use super::find_column::column;
@@ -15,10 +15,10 @@ use std::path::Path;
 pub(crate) struct Columns<'a> {
     roles: Vec<ColumnRole<'a>>,
     names: Vec<String>,
-    /// True for each column of text, of a file that has types.
+    /// For each column of a typed file, true if it is text.
     are_text: Vec<bool>,
     classes: Option<Classes>,
-    /// The model's input takes integers.
+    /// True if the model's input takes integers.
     integers: bool,
     label_scale: Option<(f64, f64)>,
 }
@@ -30,7 +30,7 @@ enum ColumnRole<'a> {
 }
 
 impl ColumnRole<'_> {
-    /// Values of a sample that the column has.
+    /// Returns the number of values that the column adds to a sample.
     fn width(&self) -> usize {
         match self {
             ColumnRole::Label => 0,
@@ -41,7 +41,7 @@ impl ColumnRole<'_> {
 }
 
 impl<'a> Columns<'a> {
-    /// Of a table with columns of these names.
+    /// Creates the roles for a table with these column names.
     pub fn new(
         path: &Path,
         names: Vec<String>,
@@ -86,7 +86,7 @@ impl<'a> Columns<'a> {
         Ok(Self { roles, names, are_text: vec![], classes, integers, label_scale })
     }
 
-    /// The public constants of the label's column.
+    /// Returns the public constants of the label column.
     pub fn label_scale(&self) -> Option<(f64, f64)> {
         self.label_scale
     }
@@ -96,13 +96,13 @@ impl<'a> Columns<'a> {
         self.integers
     }
 
-    /// The name of the column of each value of a sample.
+    /// Returns the column name of each value of a sample.
     pub fn value_names(&self) -> Vec<String> {
         let of = |(role, name): (&ColumnRole<'_>, &String)| std::iter::repeat_n(name.clone(), role.width());
         self.roles.iter().zip(&self.names).flat_map(of).collect()
     }
 
-    /// With labels that are numbers by a list of the file's own: the class of each.
+    /// Sets the class of each number, for labels with the file's own numbering.
     pub fn numbered(mut self, numbers: Option<Vec<usize>>) -> Self {
         if let Some(classes) = &mut self.classes {
             classes.numbers = numbers;
@@ -110,12 +110,12 @@ impl<'a> Columns<'a> {
         self
     }
 
-    /// Values of a sample.
+    /// Returns the number of values in a sample.
     pub fn width(&self) -> usize {
         self.roles.iter().map(ColumnRole::width).sum()
     }
 
-    /// Adds a number to the features of a row, scaled: for inputs of integers without any rounding.
+    /// Adds a scaled number to the features of a row. For integer inputs, nothing is rounded.
     fn feature(&self, column: usize, number: Number, scale: Option<(f64, f64)>, row: &mut Row) -> Result<(), String> {
         let scaled = match scale {
             Some((mean, std)) if self.integers => number.scaled_integer(mean, std).map(Number::Int),
@@ -129,7 +129,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Adds a field of text to a row, or its label. A field without a value leaves a NaN. Returns why.
+    /// Adds a text field to a row, or sets its label. A field without a value leaves a NaN. Returns the fault, if any.
     pub fn text(&self, column: usize, field: &str, row: &mut Row) -> Result<(), String> {
         let name = &self.names[column];
         match &self.roles[column] {
@@ -173,7 +173,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// With columns that are text or are not, as their file says. Text is not a number, whatever it holds.
+    /// Sets the columns that are text in a typed file. Text is never a number, whatever its content.
     pub fn of_types(mut self, are_text: Vec<bool>) -> Self {
         let is_text_label = |(role, is_text): (&ColumnRole<'_>, &bool)| matches!(role, ColumnRole::Label) && *is_text;
         if let Some(classes) = &mut self.classes {
@@ -183,7 +183,7 @@ impl<'a> Columns<'a> {
         self
     }
 
-    /// The number in a field of text; none, and why, if its column is one of text.
+    /// Parses the number in a text field. Returns `None` if it does not parse, and an error if its column is text.
     fn parse(&self, column: usize, field: &str) -> Option<Result<Number, String>> {
         let number = Number::parse(field)?;
         if !self.are_text.get(column).copied().unwrap_or(false) {
@@ -199,7 +199,8 @@ impl<'a> Columns<'a> {
         )))
     }
 
-    /// Adds a truth value to a row, or its label: the number 1 or 0, or the entry of a list that is `true` or `false` in any case.
+    /// Adds a boolean to a row, or sets its label. It is the number 1 or 0, or the list entry `true` or `false` in any
+    /// case.
     pub fn truth(&self, column: usize, truth: bool, row: &mut Row) -> Result<(), String> {
         let (word, digit) = if truth { ("true", "1") } else { ("false", "0") };
         let list = match (&self.roles[column], &self.classes) {
@@ -215,7 +216,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Adds a number to a row, or its label.
+    /// Adds a number to a row, or sets its label.
     pub fn number(&self, column: usize, number: Number, row: &mut Row) -> Result<(), String> {
         match (&self.roles[column], &self.classes) {
             (ColumnRole::Number { scale }, _) => return self.feature(column, number, *scale, row),
@@ -239,7 +240,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A row on its way to a sample.
+/// A row before its conversion to a sample.
 pub(crate) struct Row {
     pub features: Vec<Number>,
     pub label: Number,

@@ -1,13 +1,13 @@
-//! A column by its name or number.
+//! Finds a column by its name or number.
 
 use super::name_lists::{quoted, shortened};
 use crate::{DataError, DataOptions, LabelKind};
 use std::path::Path;
 
-/// Names that the label's column usually has.
+/// Usual names of the label column.
 pub(crate) const USUAL_LABELS: [&str; 3] = ["label", "class", "target"];
 
-/// The label's column: by name, by number, or the last.
+/// Returns the label column: by name, by number, or the last column.
 pub(crate) fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Result<Option<usize>, DataError> {
     match (&options.labels, &options.label_column) {
         (LabelKind::None, _) => Ok(None),
@@ -16,7 +16,8 @@ pub(crate) fn label_column(path: &Path, columns: &[String], options: &DataOption
     }
 }
 
-/// A column by name, or by number. A number that is the name of another column than the one at its place could mean either.
+/// Finds a column by name, or by number. A number that is the name of a column at another position is ambiguous, which
+/// is an error.
 pub(crate) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
     let mut of_name = columns.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(number, _)| number);
     if let (Some(first), Some(second)) = (of_name.next(), of_name.next()) {
@@ -45,12 +46,12 @@ pub(crate) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
     }
 }
 
-/// The label's column, as notes give it.
+/// Formats the label column for notes.
 pub(crate) fn of_label(columns: &[String], label: Option<usize>) -> String {
     label.map_or("no label".into(), |label| format!("label '{}'", columns[label]))
 }
 
-/// The columns of a table whose file names them.
+/// Formats the columns of a table with column names.
 pub(crate) fn summary(columns: &[String], label: Option<usize>) -> String {
     format!("columns {}; {}", shortened(columns), of_label(columns, label))
 }

@@ -1,19 +1,20 @@
-//! The rule of shapes: samples that fill a model input.
+//! The rule for samples that fit a model input.
 //!
-//! Axes of one entry do not count, so `[H, W]` fills `[1, H, W]`. What has one axis left, in the file or in the model, fills the other
-//! by its number of values, in row-major order: rows of a table, flat inputs. All else must have the input's shape. Numbers are not
-//! moved to other axes, but by [`ChannelLayout::Nhwc`], which moves the last axis, the channels, to the front.
+//! Axes of extent 1 are ignored, so `[H, W]` fits `[1, H, W]`. If either the file or the model has a single other axis,
+//! they fit by the number of values, in row-major order. This covers rows of tables and flat inputs. All other samples
+//! must have the input's shape. Values do not move to other axes, except with [`ChannelLayout::Nhwc`], which moves the
+//! last axis, the channels, to the front.
 
 use crate::ChannelLayout;
 
-/// The samples need no change, or their last axis of so many entries goes to the front.
+/// The change that samples need: none, or moving their last axis of this extent to the front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fit {
     AsIs,
     ChannelsFirst(usize),
 }
 
-/// Fits samples of shape `own` to `wanted`; or says what to do.
+/// Fits samples of shape `own` to `wanted`, or returns the fix.
 pub(crate) fn fit(own: &[usize], wanted: &[usize], layout: ChannelLayout) -> Result<Fit, &'static str> {
     let same_count = own.iter().product::<usize>() == wanted.iter().product::<usize>();
     match layout {
@@ -24,7 +25,7 @@ pub(crate) fn fit(own: &[usize], wanted: &[usize], layout: ChannelLayout) -> Res
         ChannelLayout::Nhwc if own.len() > 2 && fills(&channels_first(own), wanted) => {
             Ok(Fit::ChannelsFirst(own[own.len() - 1]))
         }
-        // A table of pixels: the model says how many channels there are.
+        // For a table of pixels, the model determines the number of channels.
         ChannelLayout::Nhwc if squeezed(own).len() < 2 && wanted.len() > 2 && same_count => {
             Ok(Fit::ChannelsFirst(wanted[0]))
         }
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn channels_move_to_the_front() {
-        // Two rows of 2 pixels and 3 channels.
+        // Two rows of 2 pixels with 3 channels.
         let values = [0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112];
         assert_eq!(to_front(&values, 6, 3), [0, 10, 1, 11, 2, 12, 100, 110, 101, 111, 102, 112]);
     }

@@ -1,12 +1,12 @@
 //! The line on which each row of a file begins.
 //!
-//! Most rows take one line, so a line is kept only if it is not the one after that of the row before.
+//! Most rows take one line. So a line is stored only if it does not directly follow that of the previous row.
 
-/// Lines, counted from 1, by row.
+/// Line numbers from 1, by row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineNumbers {
     rows: usize,
-    /// Rows, ascending, from which on each row takes one line, and the line of each.
+    /// Start rows of runs with one line per row, ascending, each with its line.
     jumps: Vec<(usize, u64)>,
 }
 
@@ -19,12 +19,12 @@ impl LineNumbers {
         self.rows += 1;
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// The line of `row`, if there is such a row.
+    /// Returns the line of `row`, if the row exists.
     pub fn get(&self, row: usize) -> Option<u64> {
         let jump = self.jumps.partition_point(|(first, _)| *first <= row).checked_sub(1)?;
         let (first, line) = self.jumps[jump];

@@ -1,12 +1,12 @@
-//! Names of columns and of classes: tables are put in one order by them, and classes numbered.
+//! Matching by names of columns and classes. It reorders tables to one column order, and numbers classes.
 //!
-//! The first table of a data set decides the order of the columns, or the names that were known before: of the model, of the run that
-//! is resumed, of a federation's plan. Every later table must have the same names, each once, in any order. A number of a column means
-//! that place of the first table, and is refused where names that were known before have another order. A table without names is read by
-//! place, and a note says so; tables with names and without them in one data set are an error. Classes are numbered by the first list of
-//! names in the same way.
+//! Names may be known in advance from the model, the resumed run, or a federation's plan. These determine the order of
+//! the columns. Without such names, the first table of a data set determines it. Every later table must have the same
+//! names, each once, in any order. A column number refers to that position of the first table. It is an error if names
+//! known in advance have another order. A table without names is read by position, with a note. A data set with both
+//! kinds of tables is an error. Classes are numbered by the first list of names in the same way.
 //!
-//! Names are public: of columns, of classes, of the folders of images.
+//! Names of columns, of classes and of the folders of images are public.
 
 mod columns;
 
@@ -15,41 +15,41 @@ use crate::{DataError, DataNames, KnownNames, TableNames};
 use damper_onnx::SettingError;
 use std::path::Path;
 
-/// The names found so far, while a data set is read.
+/// The names found so far while a data set is read.
 #[derive(Default)]
 pub(crate) struct Naming {
     table: Option<Known<TableNames>>,
     classes: Option<Known<Vec<String>>>,
-    /// Owner of the names that were known before.
+    /// Owner of the names known in advance.
     all_of: Option<String>,
-    /// The first table of this data set whose columns have no names, and how many it has.
+    /// The first table of this data set without column names, and its number of columns.
     unnamed: Option<(String, usize)>,
-    /// Columns of texts by their use, by the first table.
+    /// Text columns by their use, from the first table.
     texts: Vec<(&'static str, String, String)>,
     notes: Vec<String>,
 }
 
-/// Names, and what has them.
+/// Names with their origin.
 struct Known<T> {
     names: T,
     origin: String,
-    /// True if they are of this data set.
+    /// True if they are from this data set.
     is_own: bool,
 }
 
 /// A table's columns in the order of the first table.
 pub(crate) struct Order {
     pub names: Vec<String>,
-    /// The place of each in the file.
+    /// The position of each column in the file.
     pub places: Vec<usize>,
     pub label: Option<usize>,
 }
 
-/// Chooses the label's column among the names: by the settings, or as the kind of file usually has it.
+/// Selects the label column among the names, by the settings or by the convention of the file type.
 pub(crate) type Choose<'a> = &'a dyn Fn(&[String]) -> Result<Option<usize>, DataError>;
 
 impl Naming {
-    /// With names that were known before, and the list of classes that the user gives.
+    /// Starts with names known in advance, and with the user's list of classes.
     pub fn new(known: Option<&KnownNames>, given: Option<&[String]>) -> Result<Self, DataError> {
         let mut naming = Self::default();
         if let Some(KnownNames { names, origin, are_all }) = known {
@@ -78,12 +78,13 @@ impl Naming {
         }
     }
 
-    /// The names of the classes, if they have names.
+    /// Returns the names of the classes, if they have names.
     pub fn classes(&self) -> Option<&[String]> {
         self.classes.as_ref().map(|known| &*known.names)
     }
 
-    /// The number of each class of a list that data has of its own, by the classes that are known; they are these if none are.
+    /// Returns the number of each class in the data's own list, by the known classes. If no classes are known, this
+    /// list becomes known.
     pub fn numbers(&mut self, path: &Path, own: &[String]) -> Result<Vec<usize>, DataError> {
         if let Some((first, second)) = doubled(own) {
             return Err(DataError::File(format!(
@@ -115,16 +116,16 @@ impl Naming {
         own.iter().map(number).collect()
     }
 
-    /// Says something that is public of the data's files.
+    /// Adds a public note about the data's files.
     pub fn note(&mut self, note: String) {
-        // Names come out of files: what would move a terminal's cursor is left out.
+        // Names come from files, so control characters, which could move a terminal's cursor, are replaced.
         let note = note.replace(char::is_control, " ");
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// The names, and what is to be said of the files.
+    /// Returns the names, and the notes on the files.
     pub fn finish(self) -> (DataNames, Vec<String>) {
         let names =
             DataNames { table: self.table.map(|known| known.names), classes: self.classes.map(|known| known.names) };

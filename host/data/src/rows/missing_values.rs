@@ -1,9 +1,9 @@
-//! Fields of text that are numbers, or words for a missing value.
+//! Detection of numbers and of words for missing values in text fields.
 
 use crate::numbers::Number;
 use crate::options::DROP;
 
-/// The words for a missing value: those that pandas reads as such, and `?`.
+/// Words for a missing value: those that pandas reads as missing, and `?`.
 const MISSING: [&str; 24] = [
     "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
     "NA", "NULL", "NaN", "Nan", "None", "n/a", "na", "nan", "none", "nil", "null",

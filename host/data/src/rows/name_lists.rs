@@ -3,21 +3,21 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// Names that a message shows at most.
+/// Maximum number of names in a message.
 const SHOWN: usize = 20;
 
-/// The first names.
+/// Formats the first names.
 pub(crate) fn quoted<S: Display>(names: &[S]) -> String {
     names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
-/// The first names, and the number of the others.
+/// Formats the first names, and the number of the others.
 pub(crate) fn quoted_and_more<S: Display>(names: &[S]) -> String {
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
     quoted(names) + &more
 }
 
-/// Enough of the columns to see a row that is taken for names.
+/// Formats enough columns to recognise a row that is mistaken for names.
 pub(crate) fn shortened(columns: &[String]) -> String {
     let is_short = columns.len() <= 6;
     let shown = if is_short { columns } else { &columns[..3] };
@@ -25,7 +25,7 @@ pub(crate) fn shortened(columns: &[String]) -> String {
     quoted(shown) + &more
 }
 
-/// The first name that is there again, and where.
+/// Returns the indices of the first name that occurs twice.
 pub(crate) fn doubled(names: &[String]) -> Option<(usize, usize)> {
     let mut first = HashMap::new();
     names.iter().enumerate().find_map(|(at, name)| first.insert(name, at).map(|before| (before, at)))

@@ -1,4 +1,5 @@
-//! The rows of a table on their way to samples: scaled by public constants in float64, and rounded once to the type of the model's input.
+//! Converts the rows of a table to samples. They are scaled by public constants in float64, and rounded once to the
+//! type of the model's input.
 
 use super::column_roles::{Columns, Row};
 use super::fit_shape::{Fit, fit};
@@ -10,7 +11,7 @@ use crate::{DataError, DataOptions};
 /// The samples of a table.
 pub(crate) struct TableSamples {
     names: Vec<String>,
-    /// Mean and standard deviation of each value, by `normalize`.
+    /// Mean and standard deviation of each value, from `normalize`.
     constants: Vec<Option<(f64, f64)>>,
     sink: Samples,
 }
@@ -18,12 +19,12 @@ pub(crate) struct TableSamples {
 enum Samples {
     Integers(Sink<i64>),
     Floats(Sink<f32>),
-    /// To be scaled by constants that the run releases, and rounded then.
+    /// Values that are rounded after released constants scale them.
     Unrounded(Sink<f64>),
 }
 
 impl TableSamples {
-    /// Of rows of `columns`.
+    /// Creates an empty set for rows of `columns`.
     pub fn new(columns: &Columns<'_>, options: &DataOptions) -> Result<Self, DataError> {
         let names = columns.value_names();
         let (room, width) = (&options.room(), names.len());
@@ -35,12 +36,12 @@ impl TableSamples {
         Ok(Self { constants: constants(width, options)?, names, sink })
     }
 
-    /// Values of a sample.
+    /// Returns the number of values in a sample.
     pub fn width(&self) -> usize {
         self.names.len()
     }
 
-    /// Adds a row. Returns why it is bad, if it is; `fault` is what its reader found.
+    /// Adds a row. `fault` is the fault that its reader found. Returns the reason if the row is bad.
     pub fn push(&mut self, row: &Row, mut fault: Option<String>) -> Result<Option<String>, DataError> {
         let values = || row.features.iter().zip(&self.constants).zip(&self.names);
         let mut found = |name: &String, problem: &dyn Fn(&str) -> String| {
@@ -83,7 +84,7 @@ impl TableSamples {
         Ok(fault)
     }
 
-    /// All values. Nothing is left to scale.
+    /// Returns all values, completely scaled.
     pub fn finish(self) -> Result<Values, DataError> {
         match self.sink {
             Samples::Integers(sink) => sink.values(),
@@ -93,11 +94,11 @@ impl TableSamples {
     }
 }
 
-/// The constants of each of `width` values, by where the model has them.
+/// Returns the constants of each of `width` values, by the axis of the model's channels.
 fn constants(width: usize, options: &DataOptions) -> Result<Vec<Option<(f64, f64)>>, DataError> {
     let shape = options.inputs.first().map_or_else(|| vec![width], |input| input.shape.clone());
     let Ok(fit) = fit(&[width], &shape, options.layout) else {
-        // A sample that does not fit is refused when all are read.
+        // A sample that does not fit is an error after all are read.
         return Ok(vec![None; width]);
     };
     let scaling = Scaling::new(options.normalize.as_ref(), &shape, options.raw_bytes)?;

@@ -1,4 +1,4 @@
-//! Files of CSV.
+//! Tests of CSV files.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! The table of formats, and the messages and docs that follow from it. A format more changes no test here.
+//! The table of formats, and the messages and docs that follow from it. A new format does not change any test here.
 
 use super::*;
 
-/// Formats, and a word of the unit of privacy of each.
+/// Formats, each with a word of its unit of privacy.
 const KNOWN: [(&str, &str); 10] = [
     ("idx", "IDX"),
     ("csv", "CSV"),
@@ -20,7 +20,7 @@ fn written_by_hand() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| format.path.is_some())
 }
 
-// Each format has a unit of privacy of its own, which has the label if there is one.
+// Each format has its own unit of privacy, which includes the label if there is one.
 #[test]
 fn each_format_names_its_unit() {
     for labels in [LabelKind::None, LabelKind::default()] {
@@ -64,7 +64,7 @@ fn names_and_ends_are_of_one_format() {
     assert!(message.contains("give KIND:PATH; KIND is one of idx, csv"), "{message}");
 }
 
-// Without arrays of a program the kind is unknown.
+// Without arrays of a program, the kind is unknown.
 #[test]
 fn memory_is_of_programs_alone() {
     let message = refusal("memory:train", &DataOptions::default());
@@ -102,14 +102,14 @@ fn settings_name_the_formats_that_read_them() {
         assert_eq!(list.join(", "), kinds, "{setting}");
         for (kind, _) in KNOWN {
             let message = refusal(&format!("{kind}:/nonexistent"), &options);
-            // Arrays of a program read some settings too, which no message shows.
+            // Arrays of a program also read some settings, which messages do not list.
             let is_hidden = kind == "memory" && ["classes", "scale", "layout"].contains(&setting);
             assert_eq!(message != problem, list.contains(&kind) || is_hidden, "{kind}: {message}");
         }
     }
 }
 
-/// The table of formats for a page. A format with a section on the page links to it.
+/// Returns the table of formats for a page. A format with a section on the page has a link to it.
 fn table(page: &str) -> String {
     let mut text = "| kind | PATH | test split | one sample |\n| --- | --- | --- | --- |\n".to_owned();
     for format in written_by_hand() {

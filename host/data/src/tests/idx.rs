@@ -1,4 +1,4 @@
-//! Files of IDX.
+//! Tests of IDX files.
 
 use super::*;
 

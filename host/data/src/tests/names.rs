@@ -1,8 +1,9 @@
-//! Columns and classes by name. Expected values are written out by hand; files of `parquet/` come from pandas, pyarrow and polars.
+//! Columns and classes by name. Expected values are written by hand. Files of `parquet/` come from pandas, pyarrow and
+//! polars.
 
 use super::*;
 
-/// Rows by features and class, as the table `a,b,y` with a = 0..6, b = 10 a, y = a % 2 has them.
+/// Returns the rows of the table `a,b,y` with a = 0..6, b = 10 a, y = a % 2, as features and class.
 fn rows() -> Vec<f32> {
     (0..6).flat_map(|a| [a as f32, 10.0 * a as f32]).collect()
 }
@@ -15,7 +16,7 @@ fn floats(split: &Split) -> &[f32] {
     split.features()[0].floats()
 }
 
-/// A CSV file of that table with its columns in this order.
+/// Writes a CSV file of that table with its columns in this order.
 fn csv(folder: &TempDir, name: &str, order: &str) -> String {
     let cell = |a: usize, column: &str| match column {
         "a" => a.to_string(),
@@ -37,12 +38,12 @@ fn test(spec: String, options: DataOptions) -> DataOptions {
     DataOptions { test: Some(TestSource::Spec(spec)), ..options }
 }
 
-/// The held-out rows must not be the training rows: one number is another.
+/// Writes held-out rows, which must differ from the training rows in one number.
 fn other(folder: &TempDir, name: &str, text: &str) -> String {
     spec("csv", &put(folder, name, text.as_bytes()))
 }
 
-// A test set in another order is the same data; before, its columns changed places.
+// A test set with another column order is the same data. Regression: its columns were swapped.
 #[test]
 fn columns_of_test_match_by_name() {
     let folder = folder();
@@ -60,7 +61,7 @@ fn columns_of_test_match_by_name() {
     assert!(read.notes[0].ends_with(&train) && read.notes[1].ends_with(&test), "{:?}", read.notes);
 }
 
-// A number of a column means that place of the first file.
+// A column number refers to that position in the first file.
 #[test]
 fn numbers_are_places_of_the_first_file() {
     let folder = folder();
@@ -76,7 +77,7 @@ fn numbers_are_places_of_the_first_file() {
     assert_eq!((floats(&held_out), classes(held_out.labels())), (&[7.0, 6.0][..], &[1][..]));
 }
 
-// A number that is another column's name could mean either; before, the name won.
+// A number that is also another column's name is ambiguous. Regression: the name won.
 #[test]
 fn numbers_that_are_names_are_errors() {
     let folder = folder();
@@ -93,10 +94,10 @@ fn numbers_that_are_names_are_errors() {
     }
     let categories = vec![("0".to_owned(), vec!["20".to_owned(), "40".to_owned()])];
     assert!(refusal(&one_way, &DataOptions { categories, ..options(None, &[]) }).contains("the place of column 'a'"));
-    // Its place, or the name of the other, is one column.
+    // The position of a column, and the name of the other column, are unambiguous.
     let read = load(&one_way, &options(None, &["1", "a"])).unwrap();
     assert_eq!(floats(&read.train), [0.0, 9.5, 1.0, 19.5]);
-    // Both are the same column, and a number beyond the places is a name.
+    // Both refer to the same column, and a number beyond the positions is a name.
     let same = other(&folder, "t.csv", "0,7,y\n1,20,0\n3,40,1\n");
     assert_eq!(floats(&load(&same, &options(None, &["0", "7"])).unwrap().train), [0.0, 9.5, 1.0, 19.5]);
 }
@@ -108,12 +109,12 @@ fn known_names_put_columns_in_order() {
         let options = DataOptions { names: known(&["a", "b", "y"], Some("y"), false), ..table() };
         let read = load(&csv(&folder, "t.csv", order), &options).unwrap();
         assert_eq!((floats(&read.train), classes(read.train.labels())), (&rows()[..], &[0, 1, 0, 1, 0, 1][..]));
-        // Names of features alone, as a program's frame has them.
+        // Only the features have names, as in a data frame of a program.
         let options = DataOptions { names: known(&["a", "b"], None, false), ..table() };
         let options = DataOptions { label_column: Some("y".into()), ..options };
         assert_eq!(floats(&load(&csv(&folder, "t.csv", order), &options).unwrap().train), rows());
     }
-    // A number could mean a place of the model or of the file.
+    // A number could refer to a position in the model or in the file.
     for (order, wanted, is_refused) in [("b,a,y", "0", true), ("b,a,y", "a", false), ("a,b,y", "0", false)] {
         let scale = vec![(wanted.to_owned(), 1.0, 2.0)];
         let options = DataOptions { names: known(&["a", "b", "y"], Some("y"), false), scale, ..table() };
@@ -164,7 +165,7 @@ fn files_without_names_match_by_place() {
     );
     let message = refusal(&bare("1,2,3,0\n"), &options);
     assert!(message.contains("has 4 columns without names, and the model has 3"), "{message}");
-    // Of two files, whatever the model takes.
+    // With two files, for any model.
     let train = bare("1,2,0\n3,4,1\n");
     for (text, inputs) in [("5,6,7,1\n", input(&[2])), ("5,1\n", input(&[2])), ("5,6,7,1\n", vec![])] {
         let held_out = other(&folder, "test.csv", text);
@@ -175,7 +176,7 @@ fn files_without_names_match_by_place() {
     }
 }
 
-// With names, they are what differs.
+// With names, the differing names are listed.
 #[test]
 fn other_numbers_of_columns_are_named() {
     let folder = folder();
@@ -207,7 +208,7 @@ fn doubled_and_mixed_names_are_errors() {
     let bare = other(&folder, "bare.csv", "1,2,0\n3,5,1\n");
     assert!(refusal(&named, &test(bare.clone(), table())).contains("names no columns, and"));
     assert!(refusal(&bare, &test(named.clone(), table())).contains("its columns have names, and those of"));
-    // A plan without names: another device may have another order.
+    // A plan without names is an error, because another device may have another order.
     let names = Some(KnownNames { names: DataNames::default(), origin: "the plan".into(), are_all: true });
     let plan = DataOptions { names, ..table() };
     assert!(refusal(&named, &plan).contains("the plan names none"));
@@ -239,7 +240,7 @@ fn arrays_match_names_of_columns() {
     };
     let read = load_with(&["a", "b"], &["b", "a"], None).unwrap();
     assert_eq!((floats(&read.train), floats(&read.test.unwrap())), (&[1.0, 2.0, 3.0, 4.0][..], &[5.0, 60.0][..]));
-    // A model that a table with its label trained.
+    // A model that was trained on a table including its label.
     let read = load_with(&["b", "a"], &["b", "a"], known(&["a", "y", "b"], Some("y"), false)).unwrap();
     assert_eq!((floats(&read.train), floats(&read.test.unwrap())), (&[2.0, 1.0, 4.0, 3.0][..], &[5.0, 60.0][..]));
     assert_eq!(read.names.table.unwrap().label.as_deref(), Some("y"));
@@ -251,7 +252,7 @@ fn arrays_match_names_of_columns() {
     assert!(message.contains("2 columns and 1 names"), "{message}");
 }
 
-/// A PNG image of one pixel.
+/// Returns a PNG image of one pixel.
 fn pixel(level: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 1, 1);
@@ -262,7 +263,7 @@ fn pixel(level: u8) -> Vec<u8> {
     bytes
 }
 
-/// A folder of classes, an image each.
+/// Writes a folder of classes, with one image each.
 fn images(folder: &TempDir, name: &str, classes: &[&str]) -> String {
     for (level, class) in classes.iter().enumerate() {
         let path = folder.path().join(name).join(class);
@@ -272,7 +273,7 @@ fn images(folder: &TempDir, name: &str, classes: &[&str]) -> String {
     spec("images", &folder.path().join(name))
 }
 
-// A test folder without the first class; before, its others were numbered from 0.
+// A test folder without the first class. Regression: its other classes were numbered from 0.
 #[test]
 fn images_have_the_training_classes() {
     let folder = folder();
@@ -288,7 +289,7 @@ fn images_have_the_training_classes() {
         message.contains("the class 'dog' is not one of those of") && message.contains("'ant', 'bee', 'cat'"),
         "{message}"
     );
-    // As a model, or a plan, names them.
+    // Classes in the order of a model or a plan.
     let names = DataNames { table: None, classes: Some(["cat", "bee", "ant"].map(String::from).into()) };
     let names = KnownNames { names, origin: "the model".into(), are_all: true };
     let options = DataOptions { names: Some(names), ..DataOptions::default() };
@@ -301,7 +302,7 @@ fn images_have_the_training_classes() {
     assert!(refusal(&two, &plan).contains("the plan names none"));
 }
 
-// The classes of the first data name those of the others, of another kind too; labels that are numbers stay numbers.
+// The classes of the first data name those of later data, also of another kind. Labels that are numbers stay numbers.
 #[test]
 fn known_classes_read_labels_as_text() {
     let folder = folder();
@@ -322,7 +323,7 @@ mod parquet_files {
         spec("parquet", &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/parquet").join(name))
     }
 
-    // Whatever index pandas writes, the columns are a, b and y; before, the index was the label or a feature.
+    // For any index that pandas writes, the columns are a, b and y. Regression: the index was the label or a feature.
     #[test]
     fn pandas_index_is_no_column() {
         for (name, index) in [
@@ -330,7 +331,7 @@ mod parquet_files {
             ("named.parquet", Some("'id'")),
             ("unnamed.parquet", Some("'__index_level_0__'")),
             ("text.parquet", Some("'key'")),
-            // pandas writes the second level, which numbers the rows, as a range and no column.
+            // pandas writes the second level, which numbers the rows, as a range without a column.
             ("levels.parquet", Some("'key', 'id'")),
             ("ranged.parquet", Some("'id'")),
             ("first.parquet", Some("'id'")),
@@ -349,7 +350,7 @@ mod parquet_files {
                 read.notes
             );
         }
-        // A column of that name that is no index.
+        // A column with that name which is not an index.
         let options = DataOptions { inputs: input(&[3]), ..DataOptions::default() };
         assert_eq!(floats(&load(&file("column.parquet"), &options).unwrap().train)[..3], [100.0, 0.0, 0.0]);
         for name in ["named.parquet", "ranged.parquet"] {
@@ -368,7 +369,7 @@ mod parquet_files {
         assert_eq!(floats(&read.train), rows());
         let fields = "nested.parquet: fields of a struct are columns: 's.a', 's.b'";
         assert!(read.notes.iter().any(|note| note.ends_with(fields)), "{:?}", read.notes);
-        // Files of one split, in two orders.
+        // Files of one split, with two column orders.
         let folder = folder();
         for (name, from) in [("train-0.parquet", "range.parquet"), ("train-1.parquet", "reordered.parquet")] {
             let from = file(from);
@@ -386,7 +387,7 @@ mod parquet_files {
         );
     }
 
-    // A duration is an integer to Parquet; before, it was read as such. Other times have types.
+    // A duration is an integer in Parquet. Regression: it was read as an integer. Other times have types.
     #[test]
     fn times_are_no_numbers() {
         let options = || DataOptions { label_column: Some("y".into()), ..DataOptions::default() };
@@ -413,7 +414,7 @@ mod parquet_files {
         assert!(refusal(&file("duration.parquet"), &label).contains("column 'd' holds durations"));
     }
 
-    // Before, the text 007 was the number 7, as a feature and as a label, and a truth value was in no list.
+    // Regression: the text 007 was the number 7, as a feature and as a label, and a boolean matched no list.
     #[test]
     fn texts_of_digits_are_no_numbers() {
         let list = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
@@ -447,7 +448,7 @@ mod parquet_files {
             message.contains("column 'zip' holds text, which is no number: list its values with `categories`"),
             "{message}"
         );
-        // As a label, by a list alone.
+        // As a label, it needs a list.
         let of_kind = |classes: Option<&str>, known: Option<&str>| DataOptions {
             label_column: Some("kind".into()),
             categories: categories("0,1")[..2].to_vec(),
@@ -468,7 +469,7 @@ mod parquet_files {
         assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0]);
         let message = refusal(&file("texts.parquet"), &of_kind(None, Some("ant,bee")));
         assert!(message.contains("the label '0' is not one of the classes 'ant', 'bee'"), "{message}");
-        // Truth values are numbers without a list.
+        // Booleans are numbers without a list.
         let bare = DataOptions {
             categories: vec![zip, ("kind".to_owned(), list("0,1"))],
             inputs: input(&[6]),
@@ -479,7 +480,7 @@ mod parquet_files {
         assert!(read.notes[0].ends_with("columns 'zip', 'flag', 'kind', 'sick'; label 'sick'"), "{:?}", read.notes);
     }
 
-    // Hugging Face's numbers have names, and another file other numbers.
+    // Hugging Face names the numbers, and another file uses other numbers.
     #[test]
     fn hugging_face_classes_match_by_name() {
         let options = DataOptions { inputs: input(&[1]), ..DataOptions::default() };

@@ -1,4 +1,5 @@
-//! Laws of numbers: what reaches the model is what the file says, rounded once; the first line; the lines of messages.
+//! Properties of numbers: the model receives the file's values, rounded once. Also tests the first line and the line
+//! numbers of messages.
 
 use super::*;
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ fn y3() -> Vec<u8> {
     npy("|u1", false, &[3], &[0, 1, 0])
 }
 
-/// Features of three samples of one value, from memory.
+/// Returns a data set in memory with three samples of one feature.
 fn memory(values: MemoryValues, options: DataOptions) -> Result<Dataset, DataError> {
     let labels = MemoryArray { name: "y".into(), shape: vec![3], values: MemoryValues::I64(vec![0, 1, 0]) };
     let features = MemoryArray { name: "x".into(), shape: vec![3, 1], values };
@@ -38,7 +39,7 @@ fn ids_beyond_floats_reach_the_model() {
     assert_eq!(found(load(&spec("npz", &file), &of_integers()).unwrap()), ids);
     assert_eq!(found(memory(MemoryValues::I64(ids.to_vec()), of_integers()).unwrap()), ids);
     assert_eq!(found(memory(MemoryValues::U64(vec![1, 2, LARGE as u64]), of_integers()).unwrap()), [1, 2, LARGE]);
-    // A place in a list is a whole number too.
+    // A list index is an integer too.
     let words = put(&folder, "words.csv", b"w,y\nred,0\nblue,1\n");
     let options = DataOptions { categories: vec![("w".into(), vec!["blue".into(), "red".into()])], ..of_integers() };
     assert_eq!(found(load(&spec("csv", &words), &options).unwrap()), [1, 0]);
@@ -75,13 +76,14 @@ fn what_does_not_fit_names_row_and_column() {
     }
     let message = memory(MemoryValues::F64(vec![1.0, -1e39, 2.0]), DataOptions::default()).unwrap_err().to_string();
     assert!(message.contains("row 1") && message.contains("-1e39, too large for float32"), "{message}");
-    // In range once it is scaled.
+    // In range after scaling.
     let normalize = Some((0.0, 1e38).into());
     let data = memory(MemoryValues::F64(vec![1.0, -1e39, 2.0]), DataOptions { normalize, ..DataOptions::default() });
     assert_eq!(data.unwrap().train.features()[0].floats()[1], -10.0);
 }
 
-// An input of integers takes integers after `scale` too; before, what a float had lost was gone in silence.
+// An integer input receives integers after `scale` too. Regression: bits that a float cannot represent were lost
+// silently.
 #[test]
 fn integers_are_scaled_without_rounding() {
     let folder = folder();
@@ -106,7 +108,7 @@ fn integers_are_scaled_without_rounding() {
     for (field, mean, std, fault) in [
         ("9007199254740993.0", two_53, 1.0, "does not hold each integer of this size"),
         ("9007199254740993", 0.5, 1.0, "does not hold each integer of this size"),
-        // A float64 would be 3002399751580332.
+        // A float64 would give 3002399751580332.
         ("9007199254740995", 0.0, 3.0, "takes whole numbers"),
         ("8", 1.0, 3.0, "takes whole numbers"),
         ("9223372036854775807", -1.0, 1.0, "below 2^63"),
@@ -128,7 +130,8 @@ fn constants_are_exact() {
     assert_eq!("9007199254740992,0.1".parse::<Normalize>().unwrap(), (9_007_199_254_740_992.0, 0.1).into());
 }
 
-// A quotation mark that does not end its field; before, `"2"3` was read as 23, and a mark without another one took the rows that follow.
+// A quotation mark that does not end its field is an error. Regression: `"2"3` was read as 23, and an unpaired mark
+// included the following rows.
 #[test]
 fn wrong_quotation_marks_name_their_line() {
     let folder = folder();
@@ -151,7 +154,7 @@ fn wrong_quotation_marks_name_their_line() {
             }
         }
     }
-    // An earlier fault comes first, and another delimiter is told before.
+    // Earlier faults are reported first, and another delimiter before all others.
     let csv = put(&folder, "t.csv", b"a,y\n1\n\"2\"3,1\n");
     assert!(refusal(&spec("csv", &csv), &DataOptions::default()).contains("line 2: has 1 fields"));
     let csv = put(&folder, "t.csv", b"\"a\";\"y\"\n1;0\n");
@@ -179,7 +182,7 @@ fn timestamps_stay_apart_after_scaling() {
         let options = DataOptions { data_memory, ..normalized.clone() };
         assert_eq!(floats(load(&spec("npz", &file), &options).unwrap()), [-2.0, 0.0, 2.0]);
         assert_eq!(floats(memory(MemoryValues::F64(wide.clone()), options).unwrap()), [-2.0, 0.0, 2.0]);
-        // By constants that a run releases.
+        // With constants that a run releases.
         let options = DataOptions { data_memory, unrounded: true, ..DataOptions::default() };
         for data in [
             load(&spec("csv", &csv), &options).unwrap(),
@@ -223,7 +226,7 @@ fn labels_are_scaled_once() {
     assert!(message.contains("scaled already"), "{message}");
 }
 
-/// True in a case if the first line names the columns; none if that cannot be told.
+/// A case is true if the first line names the columns, and `None` if that is ambiguous.
 #[test]
 fn first_line_follows_one_rule() {
     let folder = folder();
@@ -266,7 +269,7 @@ fn first_line_follows_one_rule() {
             let result = format.read(path, &options, &mut naming);
             (result.map(|(split, _)| split.len()).map_err(|error| error.to_string()), naming.finish().1)
         };
-        // The list decides on 'red' alone, and a name that is not there ends the reading after the decision.
+        // Only 'red' depends on the list. A missing name stops reading after the decision.
         let (result, notes) = if first.starts_with("red") {
             let named = vec![("0".to_owned(), list[0].1.clone())];
             given(None, &named)
@@ -274,7 +277,7 @@ fn first_line_follows_one_rule() {
             given(None, &[])
         };
         match wanted {
-            // A header whose first column has no name.
+            // A header with an unnamed first column.
             Some(true) if first.starts_with(',') => {
                 let message = result.unwrap_err();
                 assert!(message.contains("column 0 (counted from 0) has no name"), "{first}: {message}");
@@ -293,12 +296,12 @@ fn first_line_follows_one_rule() {
         }
     }
     let csv = put(&folder, "t.csv", b"0,1,2\n3,4,1\n");
-    // Without names a note says besides that columns are matched by place.
+    // Without names, a second note reports that columns are matched by position.
     for (header, rows, notes) in [(true, 1, 1), (false, 2, 2)] {
         let data = load(&spec("csv", &csv), &DataOptions { header: Some(header), ..DataOptions::default() }).unwrap();
         assert_eq!((data.train.len(), data.notes.len()), (rows, notes), "{:?}", data.notes);
     }
-    // One column, and one row.
+    // A single column, and a single row.
     let alone = DataOptions { labels: LabelKind::None, ..DataOptions::default() };
     let one = |text: &str| load(&spec("csv", &put(&folder, "one.csv", text.as_bytes())), &alone);
     assert_eq!(one("7\n").unwrap().train.len(), 1);
@@ -330,7 +333,7 @@ fn messages_name_the_line_of_an_editor() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// A text's number reaches an input of float32 or int64 as the standard library rounds it.
+    /// A number in text reaches an input of float32 or int64 as the standard library rounds it.
     #[test]
     fn texts_are_rounded_once(ids in prop::collection::vec(any::<i64>(), 1..20), floats in prop::collection::vec(any::<f32>(), 1..20), shift in 0..60u32) {
         let folder = folder();

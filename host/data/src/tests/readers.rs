@@ -1,14 +1,14 @@
-//! Damaged files of the newer kinds: an error that names the file, or data, and never a panic.
+//! Damaged files of the newer kinds give data or an error that names the file, and never a panic.
 
 use super::*;
 
-/// A file of the fuzzer's corpus, without the bytes that say how to read it.
+/// Returns a file of the fuzzer's corpus, without the bytes that select its options.
 fn corpus(name: &str, skip: usize) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))[skip..].to_vec()
 }
 
-/// Cuts the file at every `step`th place, and changes every `step`th byte.
+/// Truncates the file at every `step`th offset, and changes every `step`th byte.
 fn damage(kind: &str, name: &str, whole: &[u8], step: usize, options: &DataOptions) {
     let folder = folder();
     let path = put(&folder, name, whole);
@@ -24,7 +24,7 @@ fn damage(kind: &str, name: &str, whole: &[u8], step: usize, options: &DataOptio
             let mut changed = whole.to_vec();
             changed[place] ^= change;
             std::fs::write(&path, changed).unwrap();
-            // It may still be data.
+            // It may still be valid data.
             let _ = load(&spec, options);
         }
     }
@@ -44,7 +44,8 @@ fn damaged_parquet_files_are_errors() {
     }
 }
 
-/// The second of three rows has no value in column `b`, so the file was read: with Snappy and a dictionary, and with gzip.
+/// The second of three rows has no value in column `b`, which shows that the file was read. Covers Snappy with a
+/// dictionary, and gzip.
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_reads_codecs_and_missing_values() {
@@ -113,7 +114,7 @@ fn stored_rows_equal_rows_in_memory() {
                 ..DataOptions::default()
             };
             let wanted = load(&spec("npy", &path), &options).unwrap();
-            // One that holds the bytes, and none that hold anything.
+            // A limit that fits the bytes, and a limit that fits nothing.
             for data_memory in [3600, 0] {
                 let small = DataOptions { data_memory: Some(data_memory), ..options.clone() };
                 let found = load(&spec("npy", &path), &small).unwrap();
@@ -157,7 +158,7 @@ fn stratified_rows_ignore_bad_features() {
         };
         let all = differing(&whole.train, &found.train)
             + differing(whole.test.as_ref().unwrap(), found.test.as_ref().unwrap());
-        // Row 0 is 0 either way.
+        // Row 0 is 0 in both cases.
         assert_eq!(all, usize::from(bad != 0), "{bad}");
     }
 }

@@ -1,4 +1,4 @@
-//! A rank that keeps a shard reads the same rows, and needs the shard's memory for it.
+//! A rank with a shard reads the same rows, in the memory of the shard.
 
 use super::*;
 use crate::{Batch, Chunk};
@@ -6,7 +6,7 @@ use damper_onnx::TensorRef;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-/// The rows as a step takes them.
+/// Returns the rows as a step reads them.
 fn batch(split: &Split, rows: Range<usize>) -> Batch {
     let samples: Vec<u32> = rows.map(|row| row as u32).collect();
     let mut batch = Batch::new(split, NonZeroUsize::new(samples.len()).unwrap());
@@ -27,7 +27,7 @@ fn digest(split: &Split) -> Vec<u8> {
     all
 }
 
-/// Samples of `rows` rows in each of several kinds of files, and how they are read.
+/// Returns samples of `rows` rows in several kinds of files, with the options to read them.
 fn files(folder: &TempDir, rows: usize) -> Vec<(String, DataOptions)> {
     let width = 24;
     let values = || (0..rows * width).map(|at| (at * 7 % 1009) as f64 / 8.0 - 50.0);
@@ -89,7 +89,7 @@ fn shards_are_the_rows_of_the_whole() {
     }
 }
 
-// Also a dropped row is the same in a file: zeros.
+// A dropped row is zeros in a file too.
 #[test]
 fn dropped_rows_have_one_digest_everywhere() {
     let folder = folder();
@@ -107,7 +107,7 @@ fn dropped_rows_have_one_digest_everywhere() {
     assert_eq!(loaded, whole.train);
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process in bytes.
 #[cfg(target_os = "linux")]
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -115,11 +115,11 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
 }
 
-/// Buffers of the readers, whatever the file's size.
+/// Size of the readers' buffers, for any file size.
 #[cfg(target_os = "linux")]
 const BUFFERS: u64 = 8 << 20;
 
-// Each file is read in a process of its own: as a whole, and as the last of 4 shards.
+// Each file is read in a separate process: as a whole, and as the last of 4 shards.
 #[cfg(target_os = "linux")]
 #[test]
 fn shard_is_read_in_its_own_memory() {
@@ -154,7 +154,7 @@ fn shard_is_read_in_its_own_memory() {
             peak.1.parse().unwrap()
         };
         let (whole, shard) = (read(1), read(4));
-        // Samples of 4 bytes a value, or of 8 if they are rounded later, and a label.
+        // Samples of 4 bytes per value, or 8 if they are rounded later, and a label.
         let samples = rows as u64 * (24 * if index == 2 { 8 } else { 4 });
         println!("file {index}: {} MiB as a whole, {} MiB as one of 4", whole >> 20, shard >> 20);
         let labels = 8 * rows as u64;
@@ -167,7 +167,7 @@ fn shard_is_read_in_its_own_memory() {
     }
 }
 
-/// [`files`], which are there.
+/// Returns the existing [`files`].
 #[cfg(target_os = "linux")]
 fn list(folder: &Path) -> Vec<(String, DataOptions)> {
     let small = tempfile::tempdir_in(folder).unwrap();

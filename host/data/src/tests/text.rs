@@ -1,10 +1,10 @@
-//! Laws of text: rows of tables and lines, and the integers that a tokenizer file makes of them.
+//! Properties of text: rows of tables, lines, and their integers from a tokenizer file.
 
 mod tokenizers;
 
 use super::*;
 
-/// A tokenizer of `onnx-models/text`.
+/// Returns the path of a tokenizer in `onnx-models/text`.
 fn tokenizer(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/text").join(name)
 }
@@ -13,7 +13,7 @@ fn integer_input(name: &str, length: usize) -> InputShape {
     InputShape { name: name.into(), shape: vec![length], dtype: DType::I64, rows: None }
 }
 
-/// Bytes for a model with these inputs of `length` tokens.
+/// Returns the options of the byte tokenizer, for a model with these inputs of `length` tokens.
 fn bytes(inputs: &[&str], length: usize) -> DataOptions {
     DataOptions {
         labels: LabelKind::Classes { classes: Some(2), shape: Some(vec![]) },
@@ -30,7 +30,7 @@ fn language_model(length: usize) -> DataOptions {
     options
 }
 
-/// `<bos>`, the text's bytes, `<eos>`, padding.
+/// Returns `<bos>`, the bytes of the text, `<eos>` and padding.
 fn ids(text: &str, length: usize) -> Vec<i64> {
     let mut ids: Vec<i64> = [1].into_iter().chain(text.bytes().map(|byte| 3 + i64::from(byte))).collect();
     ids.truncate(length - 1);
@@ -84,7 +84,7 @@ fn truncated_text_keeps_special_tokens() {
     }
 }
 
-// A model that leaves its length open takes that of `max_length`, else that of the tokenizer's file.
+// A model with an open length uses `max_length`, otherwise the length of the tokenizer file.
 #[test]
 fn open_length_follows_from_settings() {
     let folder = folder();
@@ -131,7 +131,7 @@ fn language_model_predicts_next_token() {
     assert_eq!(load(&spec("text", &path), &own_loss).unwrap().train.labels(), &Labels::None);
 }
 
-/// More rows than are tokenized at once, and labels that do not fit into memory.
+/// Tests more rows than one tokenization block, and labels that do not fit in memory.
 #[test]
 fn stored_texts_equal_texts_in_memory() {
     let folder = folder();
@@ -154,7 +154,7 @@ fn stored_texts_equal_texts_in_memory() {
             all
         };
         assert!(digest(&found.train) == digest(&wanted.train));
-        // Each row of a batch is that of the batch in memory.
+        // Each row of a batch equals that of the batch in memory.
         let rows = 7.try_into().unwrap();
         let (mut stored, mut held) = (Batch::new(&found.train, rows), Batch::new(&wanted.train, rows));
         for chunk in chunks(&[0, 5, 2000, 2249, 17], rows) {
@@ -184,7 +184,7 @@ fn quotes_group_csv_but_not_tsv() {
     let csv = put(&folder, "t.csv", b"\xef\xbb\xbfsentence,other,label\n\"a,\"\"b\nc\",,1\nd,,0\n");
     let data = load(&spec("text", &csv), &bytes(&["x"], 9)).unwrap();
     assert_eq!(data.train.features()[0].integers(), [ids("a,\"b\nc", 9), ids("d", 9)].concat());
-    // A mark that is missing would join rows to one text.
+    // A missing mark would join rows into one text.
     for (rows, line) in [("\"a,1\nb,0\n", 2), ("a,1\n\"b\"c,0\n", 3)] {
         let csv = put(&folder, "wrong.csv", format!("sentence,label\n{rows}").as_bytes());
         let message = refusal(&spec("text", &csv), &bytes(&["x"], 9));
@@ -286,7 +286,7 @@ fn a_text_file_of_the_wrong_form_is_refused() {
     assert!(refusal(&spec("text", &path), &scaled).contains("`normalize`"));
 }
 
-// Integer inputs accept only integers within the range of the lookup table.
+// Integer inputs accept only integers within the range of the embedding matrix.
 #[test]
 fn integer_inputs_check_lookup_range() {
     let folder = folder();

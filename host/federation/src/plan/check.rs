@@ -1,4 +1,4 @@
-//! Settings of a plan that are out of their range, or that do not fit each other.
+//! Checks of plan settings: their ranges and their combinations.
 
 use super::settings::{DeviceNoise, PlanSettings, Unit};
 use crate::room::{self, ROOM};
@@ -12,21 +12,21 @@ use damper_onnx::SettingError;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Seconds that a fixed reply may take at most: a day.
+/// Maximum seconds of a fixed delay: one day.
 const LONGEST_REPLY: u32 = 86_400;
-/// Letters of a member's name, at most.
+/// Maximum length of a member's name in characters.
 const LONGEST_NAME: usize = 40;
-/// Units that a device may hold for each that is expected, unless the plan says how many it draws.
+/// Number of units that a device may have per expected unit, unless the plan sets the maximum draw.
 const HELD: f64 = 4.0;
-/// Devices and rounds that a plan may have at most.
+/// Maximum number of devices and of rounds in a plan.
 const MOST: u32 = 1 << 24;
 
-/// An error of a setting.
+/// Returns the error of a setting.
 pub(super) fn refuse(setting: &'static str, value: &dyn fmt::Display, problem: &str) -> Result<(), FederationError> {
     Err(SettingError::new(setting, value, problem).into())
 }
 
-/// The mechanism of a device, after every number of the plan is in its range but the sampling rate.
+/// Returns the mechanism of a device. Checks every number of the plan except the sampling rate.
 pub(super) fn settings(settings: &PlanSettings) -> Result<DiscreteGaussian<i32>, FederationError> {
     parties(settings)?;
     steps(settings)?;
@@ -44,7 +44,7 @@ pub(super) fn settings(settings: &PlanSettings) -> Result<DiscreteGaussian<i32>,
     Ok(mechanism)
 }
 
-/// Rounds, devices, the cohort and colluders.
+/// Checks rounds, devices, the cohort and colluders.
 fn parties(settings: &PlanSettings) -> Result<(), FederationError> {
     let PlanSettings { devices, smallest_cohort, colluders, rounds, .. } = *settings;
     if !(1..=MOST).contains(&rounds) {
@@ -56,7 +56,7 @@ fn parties(settings: &PlanSettings) -> Result<(), FederationError> {
     if !(1..=devices).contains(&smallest_cohort) {
         refuse("smallest_cohort", &smallest_cohort, "must be from 1 to the number of devices")?;
     }
-    // A device that knows its own update and those of its colluders leaves at least one device's noise.
+    // A device removes its own noise and that of its colluders. At least one device's noise must be left.
     match settings.noise {
         DeviceNoise::Local if colluders >= smallest_cohort => {
             refuse("colluders", &colluders, "must be fewer than the smallest cohort")
@@ -70,7 +70,7 @@ fn parties(settings: &PlanSettings) -> Result<(), FederationError> {
     }
 }
 
-/// The learning rate and the steps of users.
+/// Checks the learning rate and the local steps.
 fn steps(settings: &PlanSettings) -> Result<(), FederationError> {
     if !(settings.lr.is_normal() && settings.lr > 0.0) {
         refuse("lr", &settings.lr, "must be a finite number above 0")?;
@@ -94,7 +94,7 @@ fn steps(settings: &PlanSettings) -> Result<(), FederationError> {
     }
 }
 
-/// The clip, the batch and the grid of an update.
+/// Checks the clip, the batch and the grid of an update.
 fn update(settings: &PlanSettings, mechanism: &DiscreteGaussian<i32>) -> Result<(), FederationError> {
     let clip_units = settings.clip / mechanism.grid().unit() as f32;
     if !(settings.clip.is_finite() && clip_units.is_normal() && clip_units > 0.0) {
@@ -112,14 +112,15 @@ fn update(settings: &PlanSettings, mechanism: &DiscreteGaussian<i32>) -> Result<
     Ok(())
 }
 
-/// The sampling rate, rounded up.
+/// Returns the sampling rate, rounded up.
 pub(super) fn rate(settings: &PlanSettings) -> Result<Rate, FederationError> {
     let rate = Rate::at_least(settings.sampling_rate).ok().filter(|rate| *rate != Rate::ZERO);
     let problem = || SettingError::new("sampling_rate", settings.sampling_rate, "must be above 0 and at most 1");
     rate.ok_or_else(|| problem().into())
 }
 
-/// The units that a device may draw in a round: those of the settings, or enough for a device that holds [`HELD`] times those of a batch.
+/// Returns the maximum number of units that a device draws in a round. Without the setting, it suits a device with
+/// [`HELD`] times the units of a batch.
 pub(super) fn most_units(
     settings: &PlanSettings,
     mechanism: &DiscreteGaussian<i32>,
@@ -130,7 +131,7 @@ pub(super) fn most_units(
         None => {
             let held = (HELD * f64::from(settings.expected_batch) / rate.as_f64()).ceil().min(f64::from(u32::MAX));
             let most = room::most_drawn(held as u32, rate.as_f64(), settings.rounds);
-            // As many as 32 bits have room for, if that is fewer.
+            // If 32 bits have room for fewer units, that number applies.
             most.min(most_that_fit(settings.grid_bits, mechanism.sigma())).max(settings.expected_batch)
         }
     };
@@ -140,19 +141,20 @@ pub(super) fn most_units(
     Ok(most_units)
 }
 
-/// The most units whose sum, with noise of `sigma`, fits 32 bits.
+/// Returns the maximum number of units with a sum, including noise of `sigma`, that fits in 32 bits.
 fn most_that_fit(grid_bits: u32, sigma: u32) -> u32 {
     let left = (1u64 << 31).saturating_sub(1 + ROOM * u64::from(sigma));
     u32::try_from(left >> grid_bits).unwrap_or(u32::MAX)
 }
 
-/// Returns true if a name can be shown as it is. It is shorter than a key, so it cannot look like another member's line.
+/// Returns true if a name can be displayed unchanged. It is shorter than a key, so it cannot imitate another member's
+/// line.
 fn is_plain(name: &str) -> bool {
     let is_allowed = |c: char| c.is_alphanumeric() || " -_.,'()&/+@#:".contains(c);
     name.chars().count() <= LONGEST_NAME && name.chars().all(is_allowed) && !name.contains("  ")
 }
 
-/// A valid key for each device, and none twice: one owner could speak for two.
+/// Checks that each device has a valid key, without duplicates, so that an owner cannot sign for two devices.
 fn members(members: &[Member], devices: u32) -> Result<(), FederationError> {
     if members.is_empty() {
         return Ok(());
@@ -182,7 +184,7 @@ fn members(members: &[Member], devices: u32) -> Result<(), FederationError> {
     Ok(())
 }
 
-/// Each name once, and the label among the columns.
+/// Checks that names are unique, and that the label is among the columns.
 pub(super) fn names(names: &DataNames) -> Result<(), FederationError> {
     let check = |setting: &'static str, names: &[String]| -> Result<(), FederationError> {
         let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();

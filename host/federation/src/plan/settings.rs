@@ -1,17 +1,17 @@
-//! Settings of a plan, as its owner gives them.
+//! Settings of a plan, from its owner.
 
 use crate::{LocalSteps, Member};
 use damper_data::DataNames;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one clip and one ε protect.
+/// The unit that the clip and ε protect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// One sample: its gradient is clipped.
+    /// One sample. Its gradient is clipped.
     Sample,
-    /// One user with all of its samples: what its local steps change is clipped once.
+    /// One user with all of its samples. The total change by its local steps is clipped once.
     User,
 }
 
@@ -28,54 +28,54 @@ impl fmt::Display for Unit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceNoise {
-    /// All of the multiplier on each device: an update is private for whoever reads it.
+    /// The full noise on each device. An update is private to any reader.
     Local,
-    /// A share on each device, so that the sum of the smallest cohort, less its colluders, has the multiplier. An update alone has little
-    /// noise: it is for a secure aggregation, or for a server that is trusted.
+    /// A share of the noise on each device, so that the sum of the smallest cohort without its colluders has the full
+    /// multiplier. A single update has little noise. This is for secure aggregation, or for a trusted server.
     Shares,
 }
 
-/// The way updates become a sum.
+/// The aggregation of updates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
     /// The server reads each update and adds them.
     #[default]
     Clear,
-    /// Two aggregators, of which one is honest, add secret shares of updates: Prio. No party reads an update.
+    /// Prio: two aggregators, at least one of them honest, add secret shares of updates. No party reads an update.
     Prio,
 }
 
-/// Settings of a plan, as they are asked for.
+/// Requested settings of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanSettings {
-    /// What is protected.
+    /// The protected unit.
     pub unit: Unit,
     /// The noise of a device.
     pub noise: DeviceNoise,
-    /// The standard deviation of the noise in clips: of each update, or of the smallest cohort's sum.
+    /// The noise's standard deviation in clips: on each update, or on the smallest cohort's sum.
     pub noise_multiplier: f64,
-    /// The probability of each unit in each round.
+    /// The sampling probability of each unit in each round.
     pub sampling_rate: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Devices, numbered from 1.
+    /// Number of devices. They are numbered from 1.
     pub devices: u32,
-    /// The fewest devices whose sum is released.
+    /// Minimum number of devices in a released sum.
     pub smallest_cohort: u32,
-    /// Devices among them that tell others their updates, or that add no noise, at most.
+    /// Maximum number of them that reveal their updates to others, or add no noise.
     pub colluders: u32,
-    /// How updates become a sum.
+    /// The aggregation of updates.
     pub aggregation: Aggregation,
-    /// The expected number of units of a device's draw.
+    /// Expected number of units in a device's draw.
     pub expected_batch: u32,
-    /// The most units that a device draws. None for what a device draws that holds four times the expected number.
+    /// Maximum number of units that a device draws. If `None`, enough for a device with four times the expected number.
     pub most_units: Option<u32>,
-    /// Seconds after a request at which a device answers, whatever it drew. None if it answers when it is ready.
+    /// Fixed delay from a request to the answer in seconds, for any draw. If `None`, a device answers immediately.
     pub reply_seconds: Option<u32>,
-    /// The devices' keys, one for each. Empty if nothing is signed.
+    /// Public keys of the devices, one for each. Empty if updates are not signed.
     pub members: Vec<Member>,
-    /// The largest norm of a unit's contribution.
+    /// Maximum norm of a unit's contribution.
     pub clip: f32,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
@@ -85,10 +85,10 @@ pub struct PlanSettings {
     pub local: Option<LocalSteps>,
     /// δ.
     pub delta: f64,
-    /// True if keys are made from a seed, so that the federation can be repeated and nothing is private.
+    /// True if keys come from a seed, so that the federation can be repeated and is not private.
     pub simulation: bool,
-    /// The flags by which all sides read and differentiate the model, a word each.
+    /// The flags with which all sides read and differentiate the model, one word each.
     pub model_flags: Vec<String>,
-    /// The names of the columns of devices' tables, and of classes.
+    /// Names of the columns in devices' tables, and of classes.
     pub names: DataNames,
 }

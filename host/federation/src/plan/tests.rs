@@ -1,7 +1,7 @@
 use super::*;
 use damper_data::TableNames;
 
-/// A plan of four devices of users, with noise of each.
+/// Returns a plan of four devices with users, with noise on each.
 pub(crate) fn settings() -> PlanSettings {
     PlanSettings {
         unit: Unit::User,
@@ -37,7 +37,8 @@ fn table(columns: &[&str], label: &str) -> DataNames {
     DataNames { table: Some(TableNames { columns, label: Some(label.into()) }), classes: None }
 }
 
-// The names are part of the digest: a plan with other names is another plan. One of the first format is refused by name.
+// The names are part of the digest, so a plan with other names is another plan. The error for the first format names
+// it.
 #[test]
 fn names_and_format_are_of_the_plan() {
     let named = |columns: &[&str]| plan(&PlanSettings { names: table(columns, "y"), ..settings() }).unwrap();
@@ -63,7 +64,7 @@ fn plan_round_trips() {
     }
 }
 
-// Every changed character is an error, and so is a sealed plan whose values no settings give.
+// Every changed character is an error, and so is a sealed plan with values that no settings produce.
 #[test]
 fn damaged_or_forged_plan_is_error() {
     let plan = plan(&settings()).unwrap();
@@ -91,7 +92,7 @@ fn damaged_or_forged_plan_is_error() {
     }
 }
 
-// A name cannot draw on the owner's terminal, nor pass for another member.
+// A name must not contain control characters, and must not imitate another member.
 #[test]
 fn members_names_are_plain() {
     let keys = [

@@ -1,4 +1,4 @@
-//! Settings that are chosen by a name: `sgd`, `disk`, `percentile`, ….
+//! Settings that are chosen by name: `sgd`, `disk`, `percentile`, ….
 
 use damper_onnx::SettingError;
 use schemars::JsonSchema;
@@ -6,20 +6,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
 
-/// What fills a slot of the step, one variant for each kind of it. The documentation of a variant and of its fields is the help of the
-/// command, by way of the type's schema.
+/// The choices for a slot of the step, with one variant for each kind. The schema of the type turns the documentation
+/// of a variant and its fields into the command's help.
 pub trait ByName: Clone + Serialize + DeserializeOwned + JsonSchema {
-    /// The setting that takes the name.
+    /// Name of the setting that takes the name.
     const SETTING: &'static str;
 
-    /// Each name with its default settings, the usual one first.
+    /// Returns each name with its default settings, the default name first.
     fn named() -> Vec<(&'static str, Self)>;
 
-    /// The settings of this name, but for `given`. Ranges are checked when the run is prepared.
+    /// Returns the settings of this name, changed by `given`. Ranges are checked when the run is prepared.
     ///
     /// # Errors
     ///
-    /// There is no such name, or it has no such setting.
+    /// The name does not exist, or it does not have such a setting.
     fn with(name: &str, given: Table) -> Result<Self, SettingError> {
         let named = Self::named();
         let Some((_, usual)) = named.iter().find(|(of, _)| *of == name) else {
@@ -29,15 +29,15 @@ pub trait ByName: Clone + Serialize + DeserializeOwned + JsonSchema {
         let wrong = |problem: String| SettingError::new(Self::SETTING, name, problem);
         let mut settings = Table::try_from(usual).map_err(|error| wrong(error.to_string()))?;
         settings.extend(given);
-        // The parser's message has lines of its input behind the first.
+        // Only the first line of the parser's message is the error. The input's lines follow it.
         settings.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))
     }
 
-    /// The default settings of this name.
+    /// Returns the default settings of this name.
     ///
     /// # Errors
     ///
-    /// There is no such name.
+    /// The name does not exist.
     fn of_name(name: &str) -> Result<Self, SettingError> {
         Self::with(name, Table::new())
     }

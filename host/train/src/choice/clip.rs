@@ -1,4 +1,4 @@
-//! Rules of clipping by name.
+//! Clip rules by name.
 
 use super::by_name::ByName;
 use crate::state::replay::PackWriter;
@@ -8,14 +8,14 @@ use damper_core::slots::AnyClip;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one sample may add.
+/// The bound on a sample's contribution.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
 pub enum Clipping {
-    /// All parameters together, to the clip at most.
+    /// The whole gradient, to a norm of at most the clip.
     #[default]
     Flat,
-    /// Each tensor on its own, to an equal share of the clip at most.
+    /// Each tensor separately, to a norm of at most an equal share of the clip.
     PerLayer,
     /// The whole gradient, normalised to the clip (AUTO-S).
     Automatic {
@@ -34,19 +34,19 @@ impl ByName for Clipping {
 }
 
 impl Clipping {
-    /// Returns true if each parameter tensor is clipped on its own, with equal shares.
+    /// Returns true if each parameter tensor is clipped separately, with equal shares.
     #[must_use]
     pub fn is_per_layer(&self) -> bool {
         *self == Self::PerLayer
     }
 
-    /// The layers for parameters of these lengths; none but for per-layer clipping.
+    /// Returns the layers for parameters of these lengths. Only per-layer clipping has layers.
     pub(crate) fn layers(&self, lengths: &[usize]) -> Vec<Layer> {
         let layers = lengths.iter().filter(|_| self.is_per_layer());
         layers.map(|length| Layer::equal(*length, lengths.len())).collect()
     }
 
-    /// The rule, apart from layers.
+    /// Returns the rule without layers.
     fn rule(&self) -> Result<AnyRule, ConfigError> {
         Ok(match *self {
             Self::Flat | Self::PerLayer => AnyRule::Flat,
@@ -54,13 +54,13 @@ impl Clipping {
         })
     }
 
-    /// The rule over these layers.
+    /// Builds the rule over these layers.
     pub(crate) fn build<'a>(&self, layers: &'a [Layer]) -> Result<AnyClip<'a>, ConfigError> {
         let clip = AnyClip::of(self.rule()?);
         Ok(if self.is_per_layer() { clip.by_layer(Layers::new(layers)?) } else { clip })
     }
 
-    /// Writes the rule over these layers as recordings have it.
+    /// Writes the rule over these layers in the recording format.
     pub(crate) fn record(&self, layers: &[Layer], pack: &mut PackWriter) -> Result<(), ConfigError> {
         self.rule()?.write(pack);
         pack.u8(layers.len() as u8);

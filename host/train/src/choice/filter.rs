@@ -18,7 +18,7 @@ use damper_design::{Coefficients, ORDER};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is done to released gradients before the optimizer.
+/// A filter on released gradients, before the optimizer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
 pub enum FilterChoice {
@@ -29,42 +29,43 @@ pub enum FilterChoice {
     Doppler {
         /// The recursive filter.
         taps: Coefficients,
-        /// The output is divided by the filter's step response.
+        /// True if the output is divided by the filter's step response.
         bias_correction: bool,
     },
     /// A filter whose taps follow the gradients' autocorrelation
     AdaptiveFir {
-        /// Past gradients.
+        /// Number of past gradients.
         lags: usize,
-        /// What its averages keep from step to step.
+        /// Decay of the running averages.
         memory: f64,
-        /// The least squared norm.
+        /// Lower bound on the squared norm.
         floor: f64,
     },
     /// Per-sample momentum and low-pass filter
     DpPmlf {
-        /// dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included, 1 to 16 [default: 2]
+        /// dp-pmlf, inner-outer: number of iterates that are combined per sample, including the current iterate, 1 to
+        /// 16 [default: 2]
         #[schemars(extend("x-value" = "K"))]
         iterates: usize,
-        /// dp-pmlf, inner-outer: factor of the mix, -0.9 to 1 [default: dp-pmlf 0.1, inner-outer 0.9]
+        /// dp-pmlf, inner-outer: factor of the combination, -0.9 to 1 [default: dp-pmlf 0.1, inner-outer 0.9]
         #[schemars(extend("x-value" = "B"))]
         beta: f64,
-        /// The recursive filter of what is released.
+        /// The recursive filter of released gradients.
         taps: Coefficients,
-        /// Its output is divided by its step response.
+        /// True if the output is divided by the filter's step response.
         bias_correction: bool,
     },
     /// Inner and outer momentum (Xiao et al.)
     InnerOuter {
-        /// As dp-pmlf's.
+        /// As in dp-pmlf.
         #[schemars(extend("x-value" = "K"))]
         iterates: usize,
-        /// As dp-pmlf's; the mix is not normalised.
+        /// As in dp-pmlf, but the combination is not normalised.
         #[schemars(extend("x-value" = "B"))]
         beta: f64,
-        /// The recursive filter of what is released.
+        /// The recursive filter of released gradients.
         taps: Coefficients,
-        /// Its output is divided by its step response.
+        /// True if the output is divided by the filter's step response.
         bias_correction: bool,
     },
     /// Simplified Kalman filter
@@ -72,11 +73,12 @@ pub enum FilterChoice {
         /// disk: the filter's gain, 0.001 to 1 (1: no filter) [default: 0.7]
         #[schemars(extend("x-value" = "K", "x-conflict" = "gain_recursion"))]
         kappa: f64,
-        /// disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient
+        /// disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the
+        /// gradient
         #[schemars(extend("x-value" = "W,H,V", "x-conflict" = "kappa"))]
         gain_recursion: Option<[f64; 3]>,
-        /// disk: `one` takes one gradient a sample, at the point (1-K)/K steps ahead; a number takes two, one of them so many steps ahead
-        /// [default: one]
+        /// disk: `one` evaluates one gradient per sample, at the point (1-K)/K steps ahead. A number evaluates two,
+        /// with the second gradient this many steps ahead [default: one]
         #[schemars(extend("x-value" = "one|G"))]
         gamma: Option<f64>,
     },
@@ -102,7 +104,7 @@ impl ByName for FilterChoice {
 }
 
 impl FilterChoice {
-    /// The recursive filter of it; `None` if it has none.
+    /// Returns the recursive filter, if the choice has one.
     #[must_use]
     pub fn taps(&self) -> Option<&Coefficients> {
         match self {
@@ -111,7 +113,7 @@ impl FilterChoice {
         }
     }
 
-    /// The same with this recursive filter, if it has one.
+    /// Replaces the recursive filter, if the choice has one.
     #[must_use]
     pub fn with_taps(mut self, new: &Coefficients) -> Self {
         match &mut self {
@@ -123,7 +125,7 @@ impl FilterChoice {
         self
     }
 
-    /// The same with the recursive filter's output as it is, if it has one.
+    /// Turns off the division by the step response, if the choice has a recursive filter.
     #[must_use]
     pub fn uncorrected(mut self) -> Self {
         match &mut self {
@@ -146,7 +148,7 @@ impl FilterChoice {
         )
     }
 
-    /// Gradients of each sample at a step, once the history is full.
+    /// Returns the number of gradients per sample in a step, after the history is full.
     #[must_use]
     pub fn gradients_per_sample(&self) -> usize {
         let Ok((_, mut state)) = self.build(0) else { return 1 };
@@ -154,7 +156,7 @@ impl FilterChoice {
         state.eval_points()
     }
 
-    /// The filter and its memory for `dim` parameters.
+    /// Builds the filter and its state for `dim` parameters.
     pub(crate) fn build(&self, dim: usize) -> Result<(FilterSlot, FilterState), ConfigError> {
         let state = self.state(dim).map_err(|error| match (error.parameter, self) {
             ("number of iterates", _) => ConfigError { must_be: "from 1 to 16", ..error },
@@ -209,7 +211,7 @@ where
     Box::new(StatefulSlot::filter(method, state))
 }
 
-/// The filter with these coefficients, and its memory for `dim` parameters.
+/// Builds the recursive filter with these coefficients, and its state for `dim` parameters.
 fn recursive(taps: &Coefficients, dim: usize) -> Result<(Iir<ORDER>, IirState<Vec<f32>, ORDER>), ConfigError> {
     let iir = taps.to_core().map_err(|error| match error.parameter {
         "a filter's order" => ConfigError { must_be: "at most 16", ..error },
@@ -219,7 +221,7 @@ fn recursive(taps: &Coefficients, dim: usize) -> Result<(Iir<ORDER>, IirState<Ve
     Ok((iir, IirState::new(memory)))
 }
 
-/// Per-sample momentum with these iterates and this factor, normalised or not, over the filter `inner`.
+/// Builds per-sample momentum with these iterates and this factor, normalised or not, over the filter `inner`.
 fn momentum<F, S>(
     (iterates, beta, is_normalised): (usize, f64, bool),
     inner: F,

@@ -1,4 +1,4 @@
-//! Optimizers, and what may stand around them: AdaGrad-norm step sizes, or GaLore.
+//! Optimizers, and their wrappers: AdaGrad-norm step sizes and GaLore.
 
 mod rule;
 mod stateful;
@@ -16,39 +16,39 @@ use damper_core::slots::{OptimizerSlot, StatefulSlot};
 use damper_onnx::SettingError;
 use std::num::NonZeroU32;
 
-/// Which optimizer, with its settings.
+/// An optimizer with its settings and wrappers.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct OptimizerChoice {
-    /// How parameters follow.
+    /// The update rule.
     pub rule: OptimizerRule,
-    /// Step sizes from the norms of released gradients, where asked for.
+    /// Step sizes from the norms of released gradients, if requested.
     pub norm_step: Option<NormStep>,
-    /// ADP's `β_t`: the weight `β` of AdaGrad-norm at the first of so many steps.
+    /// ADP's `β_t`: the AdaGrad-norm weight `β` in the first of this many steps.
     pub norm_weight: Option<(f64, NonZeroU32)>,
-    /// A low-rank projection of the matrices, where asked for.
+    /// A low-rank projection of the matrices, if requested.
     pub galore: Option<LowRank>,
 }
 
 impl From<OptimizerRule> for OptimizerChoice {
-    /// The rule `rule` with nothing around it.
+    /// Uses `rule` without wrappers.
     fn from(rule: OptimizerRule) -> Self {
         Self { rule, norm_step: None, norm_weight: None, galore: None }
     }
 }
 
-/// AdaGrad-norm: the learning rate over `b_{t+1}`, `b²_{t+1} = b²_t + max(‖g_t‖², ν)` of released gradients.
+/// AdaGrad-norm: the learning rate divided by `b_{t+1}`, with `b²_{t+1} = b²_t + max(‖g_t‖², ν)` of released gradients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NormStep {
     /// `b_0²`.
     pub initial: f64,
     /// `ν`.
     pub floor: f64,
-    /// True if the noise's own share of the norm is taken off.
+    /// True if the noise's expected share of the norm is subtracted.
     pub subtract_noise: bool,
 }
 
 impl OptimizerChoice {
-    /// Refuses what does not compose, with the reason.
+    /// Returns an error if the parts do not compose.
     pub(crate) fn check(&self) -> Result<(), TrainError> {
         if self.galore.is_some() && self.norm_step.is_some() {
             let problem = "`norm_step` sets the step size by the norm of the whole gradient, of which `galore` moves along a few \
@@ -58,7 +58,7 @@ impl OptimizerChoice {
         Ok(())
     }
 
-    /// The optimizer and its state for tensors of these forms.
+    /// Builds the optimizer and its state for tensors of these shapes.
     pub(crate) fn build(self, forms: &[MatrixShape]) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
         if let Some(settings) = self.galore {
             let (optimizer, state) = self.build_galore(settings, forms)?;
@@ -80,7 +80,7 @@ impl OptimizerChoice {
         })
     }
 
-    /// GaLore over the rule.
+    /// Builds GaLore over the rule.
     pub(crate) fn build_galore(
         self,
         settings: LowRank,

@@ -1,4 +1,5 @@
-//! Schedules by name: learning rates in epochs, and the noise of each step. An epoch is `N/B` draws, whatever Poisson sampling drew.
+//! Schedules by name: learning rates in epochs, and the noise of each step. An epoch is `N/B` draws, for any
+//! Poisson-sampled batch sizes.
 
 use crate::TrainError;
 use crate::state::replay::PackWriter;
@@ -10,34 +11,34 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// The learning rate and how it changes.
+/// The learning rate and its schedule.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LearningRateChoice {
     /// `η`.
     pub lr: f64,
-    /// Epochs over which it rises to `η`.
+    /// Epochs of linear warm-up to `η`.
     pub warmup: f64,
-    /// How it falls.
+    /// The decay.
     pub decay: DecayChoice,
 }
 
-/// How a learning rate falls.
+/// The decay of a learning rate.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DecayChoice {
-    /// Not at all.
+    /// No decay.
     #[default]
     Constant,
-    /// By a factor every so many epochs.
+    /// Multiplies by a factor every given number of epochs.
     Step {
-        /// Epochs between falls.
+        /// Epochs between decays.
         epochs: f64,
-        /// The factor at each fall.
+        /// The factor of each decay.
         factor: f64,
     },
     /// Half a cosine over the run.
     Cosine {
-        /// The part of the start that is left at the end.
+        /// The fraction of the initial rate that is left at the end.
         floor: f64,
     },
     /// `1/√(a + c·t)`.
@@ -47,18 +48,18 @@ pub enum DecayChoice {
         /// `c`.
         slope: f64,
     },
-    /// Linear in the root of the step's number.
+    /// Linear in the square root of the step number.
     RootLinear {
-        /// The part of the start that is left at the end.
+        /// The fraction of the initial rate that is left at the end.
         floor: f64,
     },
 }
 
-/// The noise of each step beside the first's.
+/// The noise of each step, relative to the first step.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum NoiseChoice {
-    /// The same.
+    /// The same noise in every step.
     #[default]
     Constant,
     /// `(η_0/η_t)^p`.
@@ -73,18 +74,18 @@ pub enum NoiseChoice {
         /// `p`.
         exponent: f64,
     },
-    /// By the central limit theorem's price of a step.
+    /// Noise by the central limit theorem's privacy cost of a step.
     Clt,
 }
 
-/// The name and the numbers of `NAME` or `NAME:NUMBER,NUMBER`; `None` if a number is none.
+/// Splits `NAME` or `NAME:NUMBER,NUMBER` into the name and the numbers. Returns `None` if a number does not parse.
 fn parts(text: &str) -> Option<(&str, Vec<f64>)> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let numbers = rest.split(',').filter(|_| !rest.is_empty()).map(|number| number.trim().parse().ok());
     Some((name, numbers.collect::<Option<_>>()?))
 }
 
-/// `NAME` or `NAME:NUMBER,NUMBER`.
+/// Parses `NAME` or `NAME:NUMBER,NUMBER`.
 impl FromStr for DecayChoice {
     type Err = &'static str;
 
@@ -102,7 +103,7 @@ impl FromStr for DecayChoice {
     }
 }
 
-/// `NAME` or `NAME:NUMBER,NUMBER`.
+/// Parses `NAME` or `NAME:NUMBER,NUMBER`.
 impl FromStr for NoiseChoice {
     type Err = &'static str;
 
@@ -117,7 +118,7 @@ impl FromStr for NoiseChoice {
     }
 }
 
-/// Converts epochs to steps: the nearest number, and at least 1 for a part of a step.
+/// Converts epochs to the nearest number of steps. A positive fraction of a step counts as 1.
 fn draws(epochs: f64, rate: f64) -> u32 {
     match (epochs / rate).round().clamp(0.0, f64::from(u32::MAX)) as u32 {
         0 if epochs > 0.0 => 1,
@@ -126,7 +127,7 @@ fn draws(epochs: f64, rate: f64) -> u32 {
 }
 
 impl DecayChoice {
-    /// Refuses a number out of its range.
+    /// Returns an error for values out of range.
     fn check(&self) -> Result<(), SettingError> {
         const POSITIVE: &str = "finite and above 0";
         let is_positive = |x: f64| x > 0.0 && x <= f64::MAX;
@@ -158,7 +159,7 @@ impl DecayChoice {
         Err(SettingError::new("decay", value, format!("{number} must be {must_be}")))
     }
 
-    /// For a run of `steps` draws, `rate` epochs each.
+    /// Builds the decay for a run of `steps` draws, each of `rate` epochs.
     fn build(&self, rate: f64, steps: u32) -> Decay {
         match *self {
             Self::Constant => Decay::Constant,
@@ -171,14 +172,14 @@ impl DecayChoice {
 }
 
 impl LearningRateChoice {
-    /// For a run of `steps` draws at `rate`.
+    /// Builds the learning rate for a run of `steps` draws at `rate`.
     pub(crate) fn build(&self, rate: Rate, steps: u32) -> Result<LearningRate, TrainError> {
         self.decay.check()?;
         let (rate, warmup) = (rate.as_f64(), draws(self.warmup, rate.as_f64()));
         Ok(LearningRate::new(self.lr, warmup, self.decay.build(rate, steps))?)
     }
 
-    /// Writes the learning rate of such a run as recordings have it.
+    /// Writes the learning rate of such a run in the recording format.
     pub(crate) fn record(&self, rate: Rate, steps: u32, pack: &mut PackWriter) {
         pack.f64(self.lr);
         pack.u32(draws(self.warmup, rate.as_f64()));
@@ -187,7 +188,7 @@ impl LearningRateChoice {
 }
 
 impl NoiseChoice {
-    /// The schedule of a run whose first multiplier is `first`.
+    /// Builds the schedule of a run with the noise multiplier `first` in its first step.
     pub(crate) fn build(&self, first: f64) -> Result<AnyNoise, ConfigError> {
         Ok(AnyNoise::Schedule(match *self {
             Self::Constant => NoiseSchedule::Constant,
@@ -197,11 +198,11 @@ impl NoiseChoice {
         }))
     }
 
-    /// Writes the schedule as recordings have it.
+    /// Writes the schedule in the recording format.
     pub(crate) fn record(&self, pack: &mut PackWriter) -> Result<(), ConfigError> {
         match self.build(1.0)? {
             AnyNoise::Schedule(schedule) => schedule.write(pack),
-            // Refused before the run.
+            // Rejected before the run.
             AnyNoise::Clt(_) => pack.u8(u8::MAX),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Thresholds by name: fixed, or learned from released counts (DC-SGD, quantile tracking).
+//! Clipping thresholds by name: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
 use super::by_name::ByName;
 use crate::TrainError;
@@ -15,19 +15,19 @@ use damper_onnx::SettingError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bins of a histogram of norms.
+/// Number of bins in a histogram of norms.
 const BINS: usize = 20;
 
-/// A number with its power of ten where it would be long.
+/// Formats a number, with an exponent if it would be long.
 pub fn short(x: f32) -> String {
     if x == 0.0 || (1e-4..1e6).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
 }
 
-/// Which clip each step uses.
+/// The rule for the clip of each step.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
 pub enum ThresholdChoice {
-    /// The same in every step.
+    /// The same clip in every step.
     Fixed {
         /// The clip.
         clip: f32,
@@ -37,8 +37,9 @@ pub enum ThresholdChoice {
         /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
         #[schemars(extend("x-value" = "P", "x-flag" = "percentile"))]
         fraction: f64,
-        /// percentile, expected-error, quantile: standard deviation of the noise on each released count, which one sample moves by 1
-        /// [default: 5; 8 where sigma is from 2; 12 where it is above 3; quantile: batch size / 10, twice the paper's sigma_b]
+        /// percentile, expected-error, quantile: standard deviation of the noise on each released count. A sample
+        /// changes a count by 1. [default: 5, or 8 if sigma is at least 2, or 12 if it is above 3. With quantile, batch
+        /// size / 10, twice the paper's sigma_b]
         #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
         count_noise: Option<f64>,
         /// The clip of the first step.
@@ -55,48 +56,48 @@ pub enum ThresholdChoice {
         /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]
         #[schemars(extend("x-value" = "NAME"))]
         solver: SolverChoice,
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
         count_noise: Option<f64>,
         /// The clip of the first step.
         clip: f32,
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "R", "x-flag" = "histogram_range", "x-alias" = "range"))]
         range: f32,
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "MIN,MAX"))]
         clip_bounds: [f32; 2],
-        /// Bounds of the histogram's range.
+        /// Bounds on the histogram's range.
         range_bounds: [f32; 2],
     },
     /// Tracks a quantile of the norms (Andrew et al.).
     Quantile {
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "P", "x-flag" = "percentile"))]
         fraction: f64,
-        /// quantile: how fast the clip follows [default: 0.2]
+        /// quantile: learning rate of the clip [default: 0.2]
         #[schemars(extend("x-value" = "R", "x-flag" = "clip_lr", "x-alias" = "threshold-rate"))]
         rate: f64,
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
         count_noise: Option<f64>,
         /// The clip of the first step.
         clip: f32,
-        /// As the percentile's.
+        /// As in percentile.
         #[schemars(extend("x-value" = "MIN,MAX"))]
         clip_bounds: [f32; 2],
     },
 }
 
-/// How the clip of least expected error is found.
+/// The solver for the clip of least expected error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum SolverChoice {
-    /// Among multiples of the last clip, as the paper does.
+    /// A search over multiples of the last clip, as in the paper.
     #[default]
     PaperGrid,
-    /// In closed form.
+    /// The closed form.
     Exact,
 }
 
@@ -125,7 +126,7 @@ impl Default for ThresholdChoice {
 }
 
 impl ThresholdChoice {
-    /// The clip of the first step; of every step, where the rule is fixed.
+    /// Returns the clip of the first step. If the rule is fixed, it is the clip of every step.
     #[must_use]
     pub fn clip(&self) -> f32 {
         match *self {
@@ -136,7 +137,7 @@ impl ThresholdChoice {
         }
     }
 
-    /// The same with this clip at the first step.
+    /// Replaces the clip of the first step.
     #[must_use]
     pub fn with_clip(mut self, new: f32) -> Self {
         match &mut self {
@@ -163,7 +164,7 @@ impl ThresholdChoice {
         }
     }
 
-    /// Returns true if `σ_H` is to be set by the noise of the whole event.
+    /// Returns true if `σ_H` is still to be derived from the noise of the whole event.
     pub(crate) fn wants_count_noise(mut self) -> bool {
         self.count_noise_mut() == Some(&mut None)
     }
@@ -174,8 +175,8 @@ impl ThresholdChoice {
         matches!(self, Self::Percentile { .. } | Self::ExpectedError { .. })
     }
 
-    /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
-    /// 5, from 2 on 8, and above 3 on 12.
+    /// Sets `σ_H` if it is open, for gradients with noise `total` if no counts were released. DC-SGD uses 5, or 8 if σ
+    /// is at least 2, or 12 if σ is above 3.
     #[must_use]
     pub(crate) fn with_count_noise(mut self, total: f64) -> Self {
         let noise = match total {
@@ -189,7 +190,7 @@ impl ThresholdChoice {
         self
     }
 
-    /// The bounds of a learned clip.
+    /// Returns the bounds of a learned clip.
     #[must_use]
     pub fn clip_bounds(&self) -> Option<(f32, f32)> {
         match *self {
@@ -200,7 +201,7 @@ impl ThresholdChoice {
         }
     }
 
-    /// Refuses a first clip or range that the bounds would silently replace.
+    /// Returns an error if the bounds would silently replace the first clip or range.
     pub(crate) fn check(&self) -> Result<(), TrainError> {
         self.build(false)?;
         let clip = self.clip();
@@ -224,7 +225,7 @@ impl ThresholdChoice {
         Ok(())
     }
 
-    /// The rule and its state; whether its histogram counts samples that are not finite.
+    /// Builds the rule and its state. With `non_finite`, its histogram counts samples that are not finite.
     pub(crate) fn build(&self, non_finite: bool) -> Result<(ThresholdRule, AnyThresholdState), ConfigError> {
         let state = self.state()?;
         let rule = ThresholdRule { is_fixed: self.is_fixed(), count_noise: state.0.count_noise(), non_finite };
@@ -233,7 +234,7 @@ impl ThresholdChoice {
 
     fn state(&self) -> Result<AnyThresholdState, ConfigError> {
         let bounds = |[min, max]: [f32; 2]| Bounds::new(min, max);
-        // Noise that the whole event is still to set does not matter here.
+        // The noise that the whole event still sets does not matter here.
         Ok(match self.with_count_noise(0.0) {
             Self::Fixed { clip } => held(Fixed(clip), ()),
             Self::Percentile { fraction, count_noise, clip, range, clip_bounds } => {
@@ -258,7 +259,7 @@ impl ThresholdChoice {
         })
     }
 
-    /// The noise of the counts that each step releases beside its gradient.
+    /// Returns the noise of the counts that each step releases next to its gradient.
     pub(crate) fn count_noise(&self) -> Result<Option<CountNoise>, ConfigError> {
         Ok(self.build(false)?.0.count_noise())
     }
@@ -272,25 +273,25 @@ where
     AnyThresholdState(Box::new(StatefulSlot::threshold(method, state)))
 }
 
-/// Any rule: it lies with its state.
+/// Any threshold rule. It is stored with its state.
 #[derive(Clone, Copy)]
 pub struct ThresholdRule {
     is_fixed: bool,
     count_noise: Option<CountNoise>,
-    /// Its histogram counts samples whose gradients are not finite.
+    /// True if the histogram counts samples without finite gradients.
     non_finite: bool,
 }
 
 /// A rule with its state.
 pub struct AnyThresholdState(Box<dyn StatefulThreshold>);
 
-/// A rule that lies with its state, which is saved over a restart.
+/// A rule that is stored with its state, which is saved across restarts.
 trait StatefulThreshold: slots::AnyThreshold + SaveState + AnyToRecord {}
 
 impl<T: slots::AnyThreshold + SaveState + AnyToRecord> StatefulThreshold for T {}
 
 impl AnyThresholdState {
-    /// The rule as recordings have it.
+    /// Returns the rule in its recording form.
     pub(crate) fn to_record(&self) -> &dyn AnyToRecord {
         &*self.0
     }
@@ -303,7 +304,7 @@ impl SaveState for AnyThresholdState {
 }
 
 impl ThresholdRule {
-    /// The digest that recordings compare; none if the clip is fixed.
+    /// Returns the digest that recordings compare. `None` if the clip is fixed.
     pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
         (!self.is_fixed).then(|| self.digest(state))
     }

@@ -1,4 +1,4 @@
-//! A private method: a choice for each slot of the step but the optimizer's.
+//! A private method: a choice for each slot of the step except the optimizer.
 
 use crate::TrainError;
 use crate::choice::{
@@ -20,14 +20,14 @@ pub struct Method {
     pub count_non_finite: bool,
     /// The bound on one sample's contribution.
     pub clipping: Clipping,
-    /// The noise of each step beside the first's.
+    /// The noise of each step, relative to the first step.
     pub noise_schedule: NoiseChoice,
     /// The learning rate.
     pub learning_rate: LearningRateChoice,
 }
 
 impl Method {
-    /// DP-SGD at a constant learning rate, with flat clipping at `clip` and constant noise.
+    /// Returns DP-SGD with a constant learning rate, flat clipping at `clip` and constant noise.
     #[must_use]
     pub fn dp_sgd(clip: f32, lr: f64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Method {
         }
     }
 
-    /// Refuses numbers out of their ranges, and what would break a proof, with the reason.
+    /// Returns an error for values out of range and for combinations that break a privacy proof.
     pub(crate) fn check(&self, optimizer: &OptimizerChoice) -> Result<(), TrainError> {
         self.filter.build(0)?;
         self.threshold.check()?;

@@ -1,21 +1,21 @@
-//! Correlated noise as it is asked for.
+//! Settings of correlated noise.
 
 use damper_accounting::factor::MAX_BANDS;
 use damper_core::noise::Lambda;
 use std::fmt;
 use std::str::FromStr;
 
-/// The correlation of the noise of successive steps.
+/// Correlation of the noise across steps.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum NoiseCorrelation {
     /// None: independent noise.
     #[default]
     None,
-    /// One step back.
+    /// Correlation with the previous step.
     Lambda(Lambda),
-    /// A buffered linear Toeplitz matrix (BLT) of at most that many buffers, optimised for the run.
+    /// A buffered linear Toeplitz matrix (BLT) with at most this many buffers, optimised for the run.
     Blt(u32),
-    /// A matrix of that many bands, optimised for the run.
+    /// A banded matrix with this many bands, optimised for the run.
     Banded(u32),
 }
 

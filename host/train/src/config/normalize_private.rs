@@ -1,9 +1,10 @@
-//! Means and standard deviations of the features' columns, released once with noise before the first step: what is asked for, what it
-//! costs, and the arithmetic of a row and of the released sums.
+//! Means and standard deviations of feature columns, released once with noise before the first step. This file has the
+//! settings, the privacy cost, and the arithmetic of a row and of the released sums.
 //!
-//! Column j has public bounds `l < h`. A training row with the value x there adds `u = (2x − l − h)/(h − l)`, clamped to −1 … 1, to one sum
-//! and `u² − ½` to another; what is not a number counts as the middle, `u = 0`. A null row adds nothing. With the means `a` of the one and `b`
-//! of the other over N rows, of which the release has noisy values,
+//! Column j has public bounds `l < h`. A training row with the value x in column j adds `u = (2x − l − h)/(h − l)`,
+//! clamped to −1 … 1, to the first sum. It adds `u² − ½` to the second sum. A value that is not a number counts as the
+//! middle, `u = 0`. A null row adds nothing. Let `a` and `b` be the means of the two sums over N rows. The release has
+//! noisy values of them, and
 //!
 //! ```text
 //! mean = (l + h)/2 + (h − l)/2 · a        std = (h − l)/2 · √v        v = b + ½ − a², from the noise's deviation to 1
@@ -11,8 +12,8 @@
 //!
 //! # Privacy
 //!
-//! `u² + (u² − ½)² = u⁴ + ¼ ≤ 5/4`. So all that a row adds, one vector of 2d numbers, is at most `√(5d/4)` long; the core clips it to that,
-//! on its grid. The release is one event at a rate of 1. The bounds, N and d are public.
+//! `u² + (u² − ½)² = u⁴ + ¼ ≤ 5/4`. So the vector of 2d values that a row adds has norm at most `√(5d/4)`. The core
+//! clips it to that norm, on its grid. The release is one event at a rate of 1. The bounds, N and d are public.
 
 use crate::config::release_noise::ReleaseNoise;
 use crate::error::TrainError;
@@ -22,7 +23,8 @@ use damper_core::noise::DiscreteGaussian;
 use damper_data::{Normalize, Split};
 use damper_onnx::SettingError;
 
-/// Four times the noise of one release at the whole ε is a sixteenth of the budget, so steps need about 3 % more noise.
+/// The default is four times the noise of one release at the whole ε, a sixteenth of the budget. Steps then need about
+/// 3 % more noise.
 const NOISE: ReleaseNoise = ReleaseNoise {
     setting: "normalize_noise_multiplier",
     grid_bits: 20,
@@ -30,22 +32,22 @@ const NOISE: ReleaseNoise = ReleaseNoise {
     chosen: [1.0, f64::INFINITY],
     given: "from 0.01 to 2000",
 };
-/// The least variance that a column counts with, in squares of half its range.
+/// Lower bound on a column's variance, in units of the squared half range.
 const LEAST_VARIANCE: f64 = 1e-6;
 
 /// Means and deviations that a run releases and normalises by.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NormalizePrivate {
-    /// Public lower bounds: one for all columns, or one for each.
+    /// Public lower bounds: one for all columns, or one for each column.
     pub lows: Vec<f64>,
-    /// The upper bounds, as many.
+    /// Public upper bounds, as many as lower bounds.
     pub highs: Vec<f64>,
-    /// σ over the bound on a row's vector. If not given, it follows from ε.
+    /// σ divided by the bound on a row's vector. If not given, it follows from ε.
     pub noise_multiplier: Option<f64>,
 }
 
 impl NormalizePrivate {
-    /// Refuses bounds that are none.
+    /// Returns an error unless each lower bound is finite and below its finite upper bound.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         let ordered = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
         if !self.lows.is_empty()
@@ -62,7 +64,7 @@ impl NormalizePrivate {
         SettingError::new("normalize_private", bounds, problem.into())
     }
 
-    /// The input of `split` that is normalised, and its number of columns.
+    /// Returns the input of `split` that is normalised, and its number of columns.
     pub(crate) fn input(&self, split: &Split) -> Result<(usize, usize), SettingError> {
         let mut floats = split.features().iter().enumerate().filter(|(_, features)| !features.values.are_integers());
         let (Some((input, features)), None) = (floats.next(), floats.next()) else {
@@ -77,41 +79,41 @@ impl NormalizePrivate {
         Err(self.refused(problem))
     }
 
-    /// Chooses the noise that is left open, for a run of at most ε `target` at `delta`.
+    /// Chooses the noise multiplier if none is given, for a run of at most ε `target` at `delta`.
     pub(crate) fn settle(&mut self, accountant: Accountant, target: f64, delta: f64) -> Result<(), TrainError> {
         self.noise_multiplier = Some(NOISE.settle(self.noise_multiplier, accountant, target, delta)?);
         Ok(())
     }
 
-    /// The mechanism of the release, once its noise is chosen.
+    /// Returns the mechanism of the release, after its noise is chosen.
     pub(crate) fn mechanism(&self) -> Result<Option<DiscreteGaussian<i64>>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.mechanism(multiplier)).transpose()
     }
 
-    /// The event of the release, once its noise is chosen.
+    /// Returns the event of the release, after its noise is chosen.
     pub(crate) fn event(&self) -> Result<Option<SampledGaussian>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.event(multiplier)).transpose()
     }
 
-    /// The bound on a row's vector.
+    /// Returns the bound on the norm of a row's vector.
     pub(crate) fn clip(columns: usize) -> f32 {
         (1.25 * columns as f64).sqrt() as f32
     }
 
-    /// Standard deviation of the noise on a mean over `rows` rows, in halves of its column's range.
+    /// Returns the standard deviation of the noise on a mean over `rows` rows, in units of half the column's range.
     #[must_use]
     pub fn noise(&self, columns: usize, rows: u64) -> f64 {
         self.noise_multiplier.unwrap_or(0.0) * f64::from(Self::clip(columns)) / rows as f64
     }
 
-    /// Middle and half of the range of a column.
+    /// Returns the middle and half the range of a column.
     fn range(&self, column: usize) -> (f64, f64) {
         let of = |bounds: &[f64]| bounds[if bounds.len() == 1 { 0 } else { column }];
         let (low, high) = (of(&self.lows), of(&self.highs));
         ((low + high) / 2.0, (high - low) / 2.0)
     }
 
-    /// The numbers that a row, in float64, adds to the two sums of each column.
+    /// Computes the values that a row, in float64, adds to the two sums of each column.
     pub fn added(&self, row: &[f64], first: &mut [f32], second: &mut [f32]) {
         for (column, ((x, first), second)) in row.iter().zip(first).zip(second).enumerate() {
             let (middle, half) = self.range(column);
@@ -121,7 +123,7 @@ impl NormalizePrivate {
         }
     }
 
-    /// The constants that follow from the noisy means `first` and `second` over `rows` rows.
+    /// Returns the constants that follow from the noisy means `first` and `second` over `rows` rows.
     pub(crate) fn constants(&self, first: &[f64], second: &[f64], rows: u64) -> Normalize {
         let least = self.noise(first.len(), rows).clamp(LEAST_VARIANCE, 1.0);
         let each = first.iter().zip(second).enumerate().map(|(column, (a, b))| {
@@ -144,7 +146,7 @@ mod tests {
         NormalizePrivate { lows: lows.to_vec(), highs: highs.to_vec(), noise_multiplier: None }
     }
 
-    /// On the grid of all rows at bounds, at the middle, outside and not finite.
+    /// Checks the grid of all rows with values at the bounds, in the middle, outside, and not finite.
     #[test]
     fn row_is_at_most_the_clip_long() {
         let values =
@@ -189,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Whatever the noise: a mean within the bounds, and a deviation above the noise, at most half the range.
+    /// For any noise, the mean is within the bounds, and the deviation is above the noise and at most half the range.
     #[test]
     fn noisy_sums_give_defined_constants() {
         let noisy = |multiplier| NormalizePrivate { noise_multiplier: Some(multiplier), ..bounded(&[2.0], &[6.0]) };

@@ -1,4 +1,4 @@
-//! The noise of a release of its own before the first step: the default from what the run may cost, and its event.
+//! The noise of a separate release before the first step: its event, and the default from the run's ε.
 
 use crate::error::TrainError;
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate, upward};
@@ -10,30 +10,31 @@ use damper_onnx::SettingError;
 
 /// Rules for the noise of one kind of release.
 pub(crate) struct ReleaseNoise {
-    /// The setting of its multiplier.
+    /// Name of the setting of the noise multiplier.
     pub(crate) setting: &'static str,
-    /// The bound on what a row adds is so many powers of two of grid units.
+    /// The bound on a row's contribution is `2^grid_bits` grid units.
     pub(crate) grid_bits: u32,
-    /// The default is so many times the noise of one release at the whole ε.
+    /// The default as a multiple of the noise of one release at the whole ε.
     pub(crate) times: f64,
-    /// The least and the largest default.
+    /// The minimum and maximum of the default.
     pub(crate) chosen: [f64; 2],
-    /// Numbers that may be given.
+    /// The accepted values, for error messages.
     pub(crate) given: &'static str,
 }
 
 impl ReleaseNoise {
-    /// The mechanism of a release with this multiplier, rounded up to the grid.
+    /// Returns the mechanism of a release with this multiplier, rounded up to the grid.
     pub(crate) fn mechanism(&self, multiplier: f64) -> Result<DiscreteGaussian<i64>, TrainError> {
         Ok(DiscreteGaussian::with_multiplier(Grid::new(self.grid_bits)?, multiplier)?)
     }
 
-    /// The event of a release with this multiplier.
+    /// Returns the event of a release with this multiplier.
     pub(crate) fn event(&self, multiplier: f64) -> Result<SampledGaussian, TrainError> {
         Ok(SampledGaussian::new(Rate::ONE, self.mechanism(multiplier)?.multiplier())?)
     }
 
-    /// The multiplier that runs: of the one that is given, or of the default of a run of at most ε `target` at `delta`.
+    /// Returns the multiplier that the run uses: the given value, or the default for a run of at most ε `target` at
+    /// `delta`.
     pub(crate) fn settle(
         &self,
         given: Option<f64>,

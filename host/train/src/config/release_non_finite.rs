@@ -1,11 +1,11 @@
-//! The number of training rows without a finite gradient, released once with noise before the first step: what is asked for, and what it
-//! costs.
+//! The number of training rows without a finite gradient, released once with noise before the first step. This file has
+//! the settings and the privacy cost.
 //!
 //! # Privacy
 //!
-//! A row that is not null adds 1 if its gradient at the initial parameters is not finite, and 0 if it is. So one row that becomes a null row
-//! moves the count by at most 1, whatever the unit of a row is: the noise multiplier is the noise's standard deviation in rows. The
-//! release is one event at a rate of 1. The number of rows is public.
+//! A row that is not null adds 1 if its gradient at the initial parameters is not finite, and 0 otherwise. So if one
+//! row becomes a null row, the count changes by at most 1, for any privacy unit. The noise multiplier is therefore the
+//! standard deviation of the noise in rows. The release is one event at a rate of 1. The number of rows is public.
 
 use crate::config::release_noise::ReleaseNoise;
 use crate::error::TrainError;
@@ -13,7 +13,8 @@ use damper_accounting::Accountant;
 use damper_core::accounting::SampledGaussian;
 use damper_core::noise::DiscreteGaussian;
 
-/// Sixteen times the noise of one release at the whole ε is a 256th of the budget, so steps need about 0.2 % more noise.
+/// The default is sixteen times the noise of one release at the whole ε, a 256th of the budget. Steps then need about
+/// 0.2 % more noise.
 const NOISE: ReleaseNoise = ReleaseNoise {
     setting: "non_finite_noise_multiplier",
     grid_bits: 16,
@@ -25,23 +26,23 @@ const NOISE: ReleaseNoise = ReleaseNoise {
 /// A count that a run releases.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ReleaseNonFinite {
-    /// σ of its noise in rows. If not given, it follows from ε.
+    /// σ of the noise in rows. If not given, it follows from ε.
     pub noise_multiplier: Option<f64>,
 }
 
 impl ReleaseNonFinite {
-    /// Chooses the noise that is left open, for a run of at most ε `target` at `delta`.
+    /// Chooses the noise multiplier if none is given, for a run of at most ε `target` at `delta`.
     pub(crate) fn settle(&mut self, accountant: Accountant, target: f64, delta: f64) -> Result<(), TrainError> {
         self.noise_multiplier = Some(NOISE.settle(self.noise_multiplier, accountant, target, delta)?);
         Ok(())
     }
 
-    /// The mechanism of the release, once its noise is chosen.
+    /// Returns the mechanism of the release, after its noise is chosen.
     pub(crate) fn mechanism(&self) -> Result<Option<DiscreteGaussian<i64>>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.mechanism(multiplier)).transpose()
     }
 
-    /// The event of the release, once its noise is chosen.
+    /// Returns the event of the release, after its noise is chosen.
     pub(crate) fn event(&self) -> Result<Option<SampledGaussian>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.event(multiplier)).transpose()
     }
@@ -50,16 +51,17 @@ impl ReleaseNonFinite {
 /// A released count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NonFiniteCount {
-    /// The number of rows without a finite gradient, with noise; none if a crash lost it after it was charged.
+    /// The noisy number of rows without a finite gradient. `None` if a crash lost it after it was charged.
     pub released: Option<f32>,
     /// Standard deviation of the noise, in rows.
     pub noise: f64,
-    /// Rows that it is of: all training rows, or as many as are declared.
+    /// Number of rows that are counted: all training rows, or the declared number.
     pub rows: u64,
 }
 
 impl NonFiniteCount {
-    /// The released number as one of rows: whole, and from 0 to all. A function of the released number alone.
+    /// Returns the released number rounded to an integer from 0 to `rows`. It is a function of the released number
+    /// alone.
     #[must_use]
     pub fn whole(&self) -> Option<u64> {
         // The cast clamps below at 0.
@@ -86,7 +88,7 @@ mod tests {
             let message = given.settle(accountant, 3.0, 1e-5).unwrap_err().to_string();
             assert!(message.contains("`non_finite_noise_multiplier`") && message.contains("alone costs"), "{message}");
         }
-        // At a small ε the noise is large, and at a large one not below 1.
+        // A small ε gives large noise. A large ε gives noise of at least 1.
         for (target, multiplier) in [(5e-4, 30_000.0), (1e4, 1.0)] {
             let mut open = ReleaseNonFinite::default();
             open.settle(Accountant::Pld, target, 1e-5).unwrap();
@@ -100,7 +102,7 @@ mod tests {
         for good in [0.02, 30_000.0] {
             let mut given = ReleaseNonFinite { noise_multiplier: Some(good) };
             given.settle(Accountant::Pld, f64::INFINITY, 1e-5).unwrap();
-            // What is priced is what runs: on the grid, and no less than was given.
+            // The accounted multiplier is the multiplier that runs. It is on the grid and at least the given value.
             let found = given.noise_multiplier.unwrap();
             assert!(found >= good && found < good + 2.0f64.powi(-16), "{found}");
             assert_eq!(given.mechanism().unwrap().unwrap().multiplier(), found);

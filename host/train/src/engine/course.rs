@@ -1,9 +1,10 @@
-//! The course of a run: one step after the other, and what is told of each.
+//! The step loop of a run, and the events of each step.
 //!
-//! `begin` settles what is fixed before the first step: the key, the backend, the plan, the ledgers, and the place of the first step. Then
-//! `steps` takes the steps. It gives a [`RunEvent`](crate::RunEvent) to the listener, a
-//! [`Progress`](crate::Progress), for progress, an evaluation, a state on the disk and the end. The loop without privacy shares the
-//! `trajectory`. Several processes are [`Ranks`](super::ranks::Ranks), which pass values on if there is one.
+//! `begin` determines what is fixed before the first step: the key, the backend, the plan, the ledgers, and the index
+//! of the first step. Then `steps` takes the steps. It sends a [`RunEvent`](crate::RunEvent) to the listener, a
+//! [`Progress`](crate::Progress), for progress, an evaluation, a saved state and the end. The loop without privacy
+//! shares the `trajectory`. Several processes are [`Ranks`](super::ranks::Ranks). With a single process, these return
+//! their inputs.
 
 mod begin;
 mod clock;

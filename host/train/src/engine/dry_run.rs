@@ -1,4 +1,4 @@
-//! The dry run of all that a run needs, on synthetic samples, before anything is charged.
+//! The dry run of everything that a run needs, on synthetic samples, before anything is charged.
 
 use crate::engine::frozen;
 use crate::engine::rehearsal::{Made, Rehearsed, independence, made_up, self_test};
@@ -8,18 +8,18 @@ use crate::outcome::evaluate::Evaluator;
 use crate::{Run, TestMetrics, TrainError};
 use damper_runtime::{Backend, open};
 
-/// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
-/// samples, and the model that it writes. Whatever fails here would fail after something was charged.
+/// Tests the backend and the model of a run on synthetic samples: gradients, clipped sums, figures of held-out samples,
+/// and the released model. It finds failures that would otherwise occur after something was charged.
 ///
 /// # Errors
 ///
-/// The backend cannot run the network or computes it wrong, or the trained model cannot be made.
+/// The backend cannot run the network or computes it wrong, or the trained model cannot be built.
 pub fn rehearse(run: &Run) -> Result<(), TrainError> {
     let backend = open(run.config.backend)?;
     rehearse_on(run, backend.as_ref()).map(|_| ())
 }
 
-/// [`rehearse`] on an open backend.
+/// Does the same as [`rehearse`] on an open backend.
 pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
     let (grad, prefixes) = graph_of(run);
     self_test(backend, grad, prefixes, run.model.physical_batch, &run.model.params)?;
@@ -29,7 +29,7 @@ pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed,
     Ok(rehearsed)
 }
 
-/// Loads the graph that held-out samples are evaluated by, if they are.
+/// Loads the graph that evaluates held-out samples, if they are evaluated.
 pub(crate) fn check_evaluation(run: &Run, backend: &dyn Backend) -> Result<(), TrainError> {
     if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
         Evaluator::new(backend, run, split)?;
@@ -37,14 +37,14 @@ pub(crate) fn check_evaluation(run: &Run, backend: &dyn Backend) -> Result<(), T
     Ok(())
 }
 
-/// The part of a rehearsal that loads the run's own graph, for its own physical batch.
+/// Dry run of the run's own graph, for its own physical batch.
 pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
     let (values, of_frozen) = frozen::rehearse(run, backend)?.unzip();
     let (grad, prefixes) = graph_of(run);
     let (model, plan) = plan(grad, prefixes, run.model.physical_batch);
     let make = || {
         let mut made = made_up(grad, &plan, &run.model.params);
-        // The data come first. A frozen part computes them from made-up samples.
+        // Data inputs come first. A frozen part computes them from synthetic samples.
         made.iter_mut().zip(values.iter().flatten()).for_each(|(made, value)| made.clone_from(value));
         made
     };
@@ -60,7 +60,7 @@ pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed
     Ok(of_both(Rehearsed { none_is_finite, ..Rehearsed::default() }))
 }
 
-/// Makes the model that the run will write, of the initial parameters.
+/// Builds the model that the run will write, from the initial parameters.
 pub(crate) fn check_result(run: &Run) -> Result<(), TrainError> {
     let made = run.trained(&run.model.params);
     made.map(drop).map_err(|error| TrainError::Run(format!("the trained model cannot be written: {error}")))

@@ -1,45 +1,47 @@
-//! GaLore: an optimizer that lives in a few directions of each matrix of parameters.
+//! GaLore: an optimizer in a low-rank subspace of each parameter matrix.
 //!
-//! For each tensor whose first axis `m` and remaining axes together, `n`, are both above the rank `r`:
+//! Applies to each tensor with first axis `m` and product of the remaining axes `n`, if both are above the rank `r`:
 //!
 //! ```text
 //! every I steps, from the first:   P = the r leading singular directions of g, on the shorter side       m ← P_newᵀ·P_old·m
 //! each step (left):                d = the optimizer's step from Pᵀ·ĝ and Pᵀ·g                           θ ← θ + α·P·d
 //! ```
 //!
-//! with `g` the released gradient of this step, `ĝ` the filtered one, `m` the optimizer's first moments, `d` holding the
-//! learning rate and the sign. All other tensors follow the optimizer as they would without GaLore.
+//! with `g` the released gradient of this step, `ĝ` the filtered gradient and `m` the optimizer's first moments. `d`
+//! includes the learning rate and the sign. All other tensors are updated as without GaLore.
 //!
-//! Source: Zhao, Zhang, Chen, Wang, Anandkumar, Tian, "GaLore", ICML 2024; with a filter in front LP-GaLore of Zhang, Bu,
-//! Hong, Razaviyayn, "DOPPLER", Algorithm 3. What the papers leave open is decided so:
+//! Source: Zhao, Zhang, Chen, Wang, Anandkumar, Tian, "GaLore", ICML 2024. With a filter in front, it is LP-GaLore of
+//! Zhang, Bu, Hong, Razaviyayn, "DOPPLER", Algorithm 3. Choices that the papers leave open:
 //!
-//! - The filter runs before the projection, on whole gradients. It commutes with a fixed `P`; when `P` changes, all that it
-//!   remembers is seen through the new `P`, where a filter behind the projection would mix coordinates of two bases.
-//! - First moments are turned into the new basis. What they held outside its span is forgotten.
-//! - Second moments are kept as they are, as in GaLore's own code. Axes come strongest first, so an axis inherits the scale
-//!   of the one that had its place; noise has one variance along all of them, which a kept average goes on to hold.
-//!   Turned with the squares of `P_newᵀ·P_old`, or reset, they would be near 0 along new axes while their bias correction
-//!   takes them to be full, and the next step as much as `1/√(1−β₂)` times too long.
-//! - The basis of one noisy gradient is mostly one of noise where the signal of a step is below its noise. GaLore's 200
-//!   steps suit long runs; a run of a few hundred steps wants a new basis every ten or so.
-//! - Decoupled weight decay (Adam's) shortens the whole tensor, an L2 penalty acts within the directions, as in the source.
+//! - The filter runs before the projection, on whole gradients. It commutes with a fixed `P`. When `P` changes, the new
+//!   `P` projects all of the filter's state. A filter after the projection would mix coordinates of two bases.
+//! - First moments are rotated into the new basis. Components outside its span are dropped.
+//! - Second moments are kept, as in GaLore's own code. Axes are sorted by strength, so an axis inherits the scale of
+//!   its predecessor at that index. The noise has the same variance along all axes, which a kept average still has. If
+//!   they were rotated with the squares of `P_newᵀ·P_old`, or reset, they would be near 0 along new axes. Their bias
+//!   correction would still treat them as full, and the next step could be too long by a factor of up to `1/√(1−β₂)`.
+//! - If the signal of a step is below its noise, the basis of one noisy gradient is mostly noise. GaLore's 200 steps
+//!   suit long runs. A run of a few hundred steps needs a new basis about every ten steps.
+//! - Decoupled weight decay (Adam's) shrinks the whole tensor. An L2 penalty acts within the subspace, as in the
+//!   source.
 //!
 //! # Memory
 //!
-//! The optimizer's state is `r·max(m, n)` coordinates a projected tensor instead of `m·n`; beside it `P`, two whole
-//! gradients (`2·D` words), and scratch of one tensor.
+//! For a projected tensor, the optimizer's state has `r·max(m, n)` coordinates instead of `m·n`. In addition there are
+//! `P`, two whole gradients (`2·D` values), and scratch of one tensor.
 //!
 //! # Numerics
 //!
-//! `P` by `subspace` in f64, rounded to f32; products by [`Basis`]; then `θ ← S(θ + S(α·(P·d)))`, with `S` of
-//! [`damper_core::optimizer`]. `d` is how far the optimizer moves zeros or, with an L2 penalty, `Pᵀθ`. Decoupled decay comes
-//! first: `θ ← S(S(1−ηλ)·θ)`.
+//! `P` by `subspace` in f64, rounded to f32. Products by [`Basis`]. Then `θ ← S(θ + S(α·(P·d)))`, with `S` of
+//! [`damper_core::optimizer`]. `d` is the optimizer's displacement of zeros or, with an L2 penalty, of `Pᵀθ`. Decoupled
+//! decay comes first: `θ ← S(S(1−ηλ)·θ)`.
 //!
 //! # Privacy
 //!
-//! `P` is a function of one released gradient, hence all that follows is post-processing. It is used first on the gradient
-//! it was computed from: at those steps the noise along `P` is more than along fixed directions, since `P` looks for
-//! energy, and DP-AdamBC takes off too little. Between them the noise along `P` has the variance it always has.
+//! `P` is a function of one released gradient, so everything after it is post-processing. It is first applied to the
+//! gradient that it was computed from. In these steps the noise along `P` is larger than along fixed directions,
+//! because `P` maximises energy, and DP-AdamBC subtracts too little. In the other steps the noise along `P` has its
+//! usual variance.
 
 mod subspace;
 
@@ -57,30 +59,30 @@ use damper_grad::GradGraph;
 use damper_onnx::Dim;
 use std::num::{NonZeroU32, NonZeroUsize};
 
-/// GaLore's settings.
+/// Settings of GaLore.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LowRank {
     /// `r`.
     pub rank: NonZeroUsize,
-    /// `I`, steps from one basis to the next.
+    /// `I`, the number of steps between basis updates.
     pub every: NonZeroU32,
     /// `α`.
     pub scale: f32,
 }
 
 impl LowRank {
-    /// Returns true if a tensor of this form is projected.
+    /// Returns true if a tensor of this shape is projected.
     pub fn projects(&self, form: MatrixShape) -> bool {
         form.rows.min(form.columns) > self.rank.get()
     }
 
-    /// Coordinates that the optimizer sees of a tensor of this form.
+    /// Returns the number of coordinates that the optimizer sees of a tensor of this shape.
     pub fn coordinates(&self, form: MatrixShape) -> usize {
         if self.projects(form) { self.rank.get() * form.rows.max(form.columns) } else { form.rows * form.columns }
     }
 }
 
-/// A tensor as a matrix: its first axis, and all others together (1 where there is none).
+/// A tensor as a matrix: its first axis, and the product of all others (1 if there are none).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MatrixShape {
     /// `m`.
@@ -89,7 +91,7 @@ pub struct MatrixShape {
     pub columns: usize,
 }
 
-/// The trained parameters as matrices, in order.
+/// Returns the trained parameters as matrices, in order.
 pub fn forms(grad: &GradGraph) -> Vec<MatrixShape> {
     let extent = |dim: &Dim| dim.extent(1);
     let form = |shape: &[Dim]| MatrixShape {
@@ -107,11 +109,11 @@ pub(crate) struct GaLore {
     settings: LowRank,
 }
 
-/// Its memory.
+/// State of GaLore.
 pub(crate) struct GaLoreState {
     inner: OptimizerState,
     tensors: Vec<Tensor>,
-    /// Steps so far.
+    /// Number of steps so far.
     steps: u32,
     /// `1 − ηλ` of this step.
     keep: f32,
@@ -123,9 +125,9 @@ pub(crate) struct GaLoreState {
 struct Tensor {
     at: usize,
     len: usize,
-    /// Start of its coordinates in the optimizer's state.
+    /// Offset of its coordinates in the optimizer's state.
     inner_at: usize,
-    /// Their number.
+    /// Number of its coordinates.
     coordinates: usize,
     projection: Option<Projection>,
 }
@@ -134,7 +136,7 @@ struct Projection {
     form: MatrixShape,
     side: Side,
     rank: NonZeroUsize,
-    /// `P`; zeros before the first.
+    /// `P`, or zeros before the first basis.
     entries: Vec<f32>,
 }
 
@@ -149,7 +151,7 @@ struct Scratch {
 }
 
 impl GaLore {
-    /// GaLore for tensors of these forms over what `inner` makes for the coordinates that are left.
+    /// Builds GaLore for tensors of these shapes, over the optimizer that `inner` builds for the remaining coordinates.
     pub(crate) fn build(
         settings: LowRank,
         decay: WeightDecay,
@@ -201,7 +203,8 @@ impl Projection {
         self.basis().lift(coordinates, whole).expect("a tensor has its form's length");
     }
 
-    /// Takes the basis from a released gradient, and turns first moments, of the tensor's length in coordinates or none.
+    /// Computes the basis from a released gradient, and rotates first moments. `moments` has the tensor's coordinates,
+    /// or is empty.
     fn renew(&mut self, first: bool, released: &Released<'_>, moments: &mut [f32], whole: &mut [f32]) {
         if !first && !moments.is_empty() {
             self.lift(moments, whole);
@@ -213,7 +216,7 @@ impl Projection {
     }
 }
 
-/// No recording has it.
+/// Recordings do not support GaLore.
 impl ToRecord<GaLoreState> for GaLore {}
 
 impl Optimizer<GaLoreState> for GaLore {
@@ -237,7 +240,7 @@ impl Optimizer<GaLoreState> for GaLore {
         self.inner.begin(&mut state.inner, begin);
     }
 
-    /// Collects; the parameters move at the end.
+    /// Collects segments. The parameters move at the end.
     fn update(
         &self,
         (): (),
@@ -290,7 +293,7 @@ impl Optimizer<GaLoreState> for GaLore {
     }
 }
 
-/// The bases, the number of steps, and the optimizer's state. All else is set by the next step.
+/// Saves the bases, the number of steps, and the optimizer's state. The next step sets everything else.
 impl SaveState for GaLoreState {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         take(StateField::Owner("galore"));
@@ -302,7 +305,7 @@ impl SaveState for GaLoreState {
     }
 }
 
-/// Of the inner optimizer. Recordings refuse GaLore.
+/// Digests the inner optimizer. Recordings reject GaLore.
 impl Digested<GaLoreState> for GaLore {
     fn add_to(&self, state: &GaLoreState, digest: &mut Digest) {
         self.inner.add_to(&state.inner, digest);
@@ -310,7 +313,7 @@ impl Digested<GaLoreState> for GaLore {
 }
 
 impl Scratch {
-    /// Memory for a tensor of `len` numbers and so many coordinates; `before` is zeros.
+    /// Resizes the buffers for a tensor of `len` values and this many coordinates. `before` is set to zeros.
     fn fit(&mut self, len: usize, coordinates: usize) {
         for part in [&mut self.filtered, &mut self.released, &mut self.after] {
             part.resize(coordinates, 0.0);

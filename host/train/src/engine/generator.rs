@@ -5,14 +5,14 @@ use damper_core::noise::{self, Address, Generator as _, Key, Purpose};
 use rand_core::Rng as _;
 use zeroize::Zeroizing;
 
-/// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
-/// same.
+/// Blocks of key stream generated at once. From sixteen blocks on, SIMD code generates them in less than half the time,
+/// with the same words.
 const BLOCKS: usize = 16;
 
 /// The generator of a run.
 pub type RunGenerator = noise::ChaCha20<BLOCKS>;
 
-/// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
+/// Returns a key from the operating system, erased on drop. For a simulation, which has a seed, it is zeros.
 pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
     let mut key = Zeroizing::new([0; 32]);
     if seed.is_none() {
@@ -21,7 +21,8 @@ pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
     Ok(key)
 }
 
-/// The generator of a simulation; without a seed, a private one by this key, which is erased.
+/// Returns the generator of a simulation. Without a seed, returns a private generator with this key, which is then
+/// erased.
 pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> RunGenerator {
     match seed {
         Some(seed) => RunGenerator::simulation(seed),
@@ -29,16 +30,16 @@ pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> RunGenerator {
     }
 }
 
-/// A generator with a key of its own.
+/// Returns a generator with a key of its own.
 ///
 /// # Errors
 ///
-/// The operating system gives no key.
+/// The operating system returns no key.
 pub fn fresh(seed: Option<u64>) -> Result<RunGenerator, TrainError> {
     Ok(generator(seed, &mut *key(seed)?))
 }
 
-/// A release before the first step, whose noise has a key of its own.
+/// A release before the first step with its own noise key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Derived {
     /// Means and deviations of the features.
@@ -47,7 +48,7 @@ pub(crate) enum Derived {
     NonFinite = 1,
 }
 
-/// A generator whose key is derived from that of `generator`, for `release`.
+/// Returns a generator for `release`, with a key derived from that of `generator`.
 pub(crate) fn derived(generator: &RunGenerator, release: Derived) -> RunGenerator {
     let mut key = Zeroizing::new([0; 32]);
     generator.stream(Address { purpose: Purpose::RunKey, step: release as u32, chunk: 0 }).fill_bytes(&mut *key);

@@ -1,10 +1,10 @@
-//! The nodes of a device's graphs that run on the processor, in words.
+//! Warnings about the nodes of a device's graphs that run on the processor.
 
 use crate::{Progress, RunEvent};
 use damper_runtime::{Backend, HostNode};
 use std::collections::BTreeMap;
 
-/// Warns of the nodes that `backend` left to the processor, if there are any.
+/// Warns of the nodes that `backend` left to the processor, if any.
 pub(crate) fn warn(backend: &dyn Backend, progress: &mut dyn Progress) {
     if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
         progress.on_event(RunEvent::Warned(&text));

@@ -1,9 +1,11 @@
-//! Samples without a finite gradient, which add nothing to a step: counted, because a run of nothing else trains on noise alone.
+//! Counts samples without a finite gradient, which add nothing to a step. A run of only such samples trains on noise
+//! alone.
 //!
 //! # Privacy
 //!
-//! The count is a function of single samples, and no noise is in it. It goes to the private folder, and to [`Progress::data_warning`], which
-//! shows it to whoever sits before the data. A clip by counts sees these samples only if it is asked to (`count_non_finite`).
+//! The count is a function of single samples, without noise. It goes to the private folder, and to
+//! [`Progress::data_warning`], for the owner of the data. A threshold that learns from counts includes these samples
+//! only if requested (`count_non_finite`).
 
 use crate::state::files::{self, Access};
 use crate::{Progress, Run, TrainError};
@@ -11,34 +13,34 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// The file of the count in the private folder; absent if there is none such.
+/// The file of the count in the private folder. Absent if the count is 0.
 pub const NON_FINITE: &str = "non-finite.json";
 
-/// Samples that are looked at before the first step, at most.
+/// Maximum number of samples checked before the first step.
 const FIRST: usize = 32;
 
-/// How a model or its data are put right.
+/// The fix for a model or its data.
 const REMEDY: &str =
     "scale the features (`scale`, `normalize`), look for values that overflow, or check the model's initial weights";
 
-/// The samples drawn so far, and those of them without a finite gradient.
+/// The numbers of samples drawn so far, and of those without a finite gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NonFinite {
-    /// Steps before the first that is counted: more than 0 if an earlier process found none such.
+    /// Number of steps before the first counted step. More than 0 if an earlier process found no such samples.
     first_step: u32,
-    /// Steps so far.
+    /// Number of steps so far.
     steps: u32,
-    /// Samples drawn, with repetitions.
+    /// Number of samples drawn, with repetitions.
     drawn: u64,
-    /// Those whose gradient was not finite, so that they added nothing.
+    /// Number of those samples without a finite gradient, which added nothing.
     non_finite: u64,
-    /// True if a step without any finite gradient was told.
+    /// True if a step without any finite gradient was already reported.
     #[serde(skip)]
     is_told: bool,
 }
 
 impl NonFinite {
-    /// Goes on with the count in `folder`, if it is of as many steps.
+    /// Continues the count in `folder`, if it has the same number of steps.
     pub(crate) fn begin(folder: Option<&Path>, step: u32) -> Self {
         let kept =
             folder.and_then(|folder| serde_json::from_slice::<Self>(&fs::read(folder.join(NON_FINITE)).ok()?).ok());
@@ -49,7 +51,7 @@ impl NonFinite {
         })
     }
 
-    /// Counts a step. The first without any finite gradient is told at once.
+    /// Counts a step. The first step without any finite gradient is reported immediately.
     pub(crate) fn add(&mut self, drawn: usize, non_finite: u32, progress: &mut dyn Progress) {
         self.steps += 1;
         self.drawn += drawn as u64;
@@ -63,12 +65,12 @@ impl NonFinite {
         }
     }
 
-    /// Samples drawn, and those without a finite gradient.
+    /// Returns the numbers of samples drawn, and of those without a finite gradient.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.drawn, self.non_finite]
     }
 
-    /// The same with these counts.
+    /// Replaces the counts.
     pub(crate) fn with_counts(self, [drawn, non_finite]: [u64; 2]) -> Self {
         Self { drawn, non_finite, ..self }
     }
@@ -82,7 +84,7 @@ impl NonFinite {
         Ok(files::write(&folder.join(NON_FINITE), text.as_bytes(), Access::Private)?)
     }
 
-    /// Tells the count at the end, if it is not 0.
+    /// Reports the count at the end, if it is not 0.
     pub(crate) fn tell(&self, progress: &mut dyn Progress) {
         let Self { drawn, non_finite, .. } = self;
         if *non_finite > 0 {
@@ -94,7 +96,8 @@ impl NonFinite {
     }
 }
 
-/// The first samples of `run` that are looked at before the first step: at most a physical batch, and no null samples.
+/// Returns the first samples of `run`, which are checked before the first step. They are at most a physical batch,
+/// without null samples.
 pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
     let split = &run.data.train;
     let own = split.rows_held();
@@ -102,7 +105,7 @@ pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
     rows.map(|row| row as u32).collect()
 }
 
-/// Tells how many of the first `samples` have no finite gradient, if any.
+/// Warns if any of the first `samples` have no finite gradient.
 pub(crate) fn tell_first(non_finite: u64, samples: usize, progress: &mut dyn Progress) {
     if non_finite > 0 {
         progress.data_warning(&format!(
@@ -132,14 +135,14 @@ mod tests {
         count.add(10, 3, &mut heard);
         count.write(folder.path()).unwrap();
         assert_eq!(NonFinite::begin(Some(folder.path()), 1), count);
-        // A count of other steps is not gone on with.
+        // A count with another number of steps is not continued.
         for (step, first_step) in [(0, 0), (2, 2)] {
             let other = NonFinite::begin(Some(folder.path()), step);
             assert_eq!((other.first_step, other.counts()), (first_step, [0, 0]));
         }
     }
 
-    // A step without any gradient is told once, and the count at the end. Empty draws are ordinary.
+    // A step without any finite gradient is reported once, and the count at the end. Empty draws are ordinary.
     #[test]
     fn steps_of_noise_alone_are_told_once() {
         let mut heard = Heard::default();

@@ -1,18 +1,22 @@
-//! The release of the number of rows without a finite gradient: one step of the core, of one parameter, to which each such row adds 1.
+//! The release of the number of rows without a finite gradient. It is a step of the core with one parameter, to which
+//! each such row adds 1.
 //!
-//! The parameter moves from 0 by gradient descent with a rate of 1, so it ends at minus the noisy count. Its ledger is one of its own, and
-//! its key is derived from the run's, for its noise has the address of a training step's.
+//! Gradient descent with a learning rate of 1 moves the parameter from 0 to minus the noisy count. The release has its
+//! own ledger. Its key is derived from the run's key, because its noise has the address of a training step's noise.
 //!
 //! # After a crash
 //!
-//! Which gradients are finite may differ with the program, the backend or the processor, and two counts with the same noise show their
-//! difference. So the noise is drawn once. The rows are counted first: a stop there has charged nothing. Then the charge is on the disk before
-//! the release, and the value is in the run's state before the first step. Where a charge is on the disk and no value is kept, the count is
-//! lost: it stays charged, and is not released again.
+//! The set of finite gradients may differ with the program, the backend or the processor. Two counts with the same
+//! noise would reveal their difference. So the noise is drawn once.
+//!
+//! The rows are counted first, and a stop in that time charges nothing. Then the charge is written to disk before the
+//! release. The value is in the run's state before the first step. If a charge is on disk without a value, the count is
+//! lost. It stays charged and is not released again.
 //!
 //! # Ranks
 //!
-//! Each rank has the noise. It counts its share of the rows, or the rows that it holds, and the counts are totalled, so that all release one.
+//! Each rank draws the same noise. It counts its share of the rows, or the rows that it holds. The counts are summed,
+//! so that all ranks release the same value.
 
 use crate::config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
 use crate::engine::course::{Settled, Written};
@@ -35,18 +39,18 @@ use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use damper_data::Chunk;
 
-/// Physical batches that a thread takes between two questions whether the run is to stop.
+/// Physical batches per thread between two checks of the stop request.
 const A_TURN: usize = 4;
 
 const LOST: &str = "`release_non_finite`: the count was charged and the process ended before it was kept, so it is lost; epsilon counts it, \
                     and it is not released again";
 
-/// What an earlier process left of the count.
+/// The state of the count after an earlier process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Left {
     /// The released count.
     Value(f32),
-    /// A charge alone.
+    /// Only a charge.
     Charge,
 }
 
@@ -74,8 +78,8 @@ impl Left {
     }
 }
 
-/// The count of a run, if it releases one: that of its state, or else one that is taken, charged and released now. It is taken at the
-/// initial `params`. All ranks have the same.
+/// Returns the count of a run, if requested: from the saved state, or counted at the initial `params`, charged and
+/// released now. It is the same on all ranks.
 pub(in crate::engine) fn released<M: Trained>(
     settled: &mut Settled<'_, '_>,
     workers: &mut impl Accumulate<M>,
@@ -109,7 +113,7 @@ pub(in crate::engine) fn released<M: Trained>(
     Ok(Some(count))
 }
 
-/// The rows of this rank's share whose gradient at `params` is not finite.
+/// Returns the number of rows in this rank's share without a finite gradient at `params`.
 fn counted<M: Trained>(
     run: &Run,
     ranks: &Ranks<'_>,
@@ -139,7 +143,7 @@ fn counted<M: Trained>(
     }
 }
 
-/// Charges the release to `ledger`, and releases: this rank adds the `own` of its rows.
+/// Charges the release to `ledger`, and releases. This rank adds its `own` rows.
 fn release(
     asked: &ReleaseNonFinite,
     own: u64,

@@ -1,16 +1,19 @@
-//! The release of the features' means and deviations: one step of the core over all training rows.
+//! The release of the features' means and deviations, as one step of the core over all training rows.
 //!
-//! The step moves `2d` parameters from 0 by gradient descent with a rate of 1, and row i's gradient is its vector: they end at minus the
-//! noisy means. Its ledger is one of its own, and its key is derived from the run's, for its noise has the address of a training step's.
+//! Gradient descent with a learning rate of 1 moves `2d` parameters from 0, with row i's vector as its gradient. They
+//! end at minus the noisy means. The release has its own ledger. Its key is derived from the run's key, because its
+//! noise has the address of a training step's noise.
 //!
 //! # After a crash
 //!
-//! The charge is on the disk before the release, and the constants are in the run's state before anything uses them. A crash between the two
-//! computes them again, by the same key from the same rows in integers: the same release.
+//! The charge is on disk before the release, and the constants are in the run's state before anything uses them. After
+//! a crash between the two, they are computed again with the same key from the same rows, in integers. The result is
+//! the same release.
 //!
 //! # Ranks
 //!
-//! Each rank has the noise. It adds the rows that it holds, and shards are totalled, so that all release one sum.
+//! Each rank draws the same noise. It adds the rows that it holds, and the sums of shards are added, so that all ranks
+//! release the same sum.
 
 use crate::config::normalize_private::NormalizePrivate;
 use crate::engine::generator::{Derived, RunGenerator, derived};
@@ -34,11 +37,12 @@ use damper_onnx::TensorRef;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// The largest divisor of a step of the core.
+/// The largest divisor in a step of the core.
 const LARGEST: u64 = 1 << 24;
 const LENGTH: &str = "a row has as many values as the sum has columns";
 
-/// The constants of `run`, if it releases some: those of its state, or else released now, charged first. All ranks have the same.
+/// Returns the constants of `run`, if requested: from the saved state, or charged and released now. They are the same
+/// on all ranks.
 pub(crate) fn constants(
     run: &Run,
     ranks: &Ranks<'_>,
@@ -62,7 +66,7 @@ pub(crate) fn constants(
     Ok(Some(released))
 }
 
-/// `run` with features that are scaled by these constants as a batch is filled. It shares the rows.
+/// Returns `run` with features that these constants scale when a batch is filled. It shares the rows.
 pub(crate) fn normalized(run: &Run, constants: Normalize) -> Run {
     Run { normalize: Some(constants), ..run.clone() }
 }
@@ -138,7 +142,7 @@ mod tests {
         prepare(&source, config).unwrap()
     }
 
-    // Scaled values are made as a batch is filled. The rows are those of the run before, at the same address.
+    // Values are scaled when a batch is filled. The rows stay those of the original run, at the same address.
     #[test]
     fn normalized_run_shares_rows() {
         let run = digits();

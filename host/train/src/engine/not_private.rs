@@ -1,5 +1,5 @@
-//! Training without privacy, the baseline of a private run: the same draws, optimizer, schedule and evaluations, and neither clipping nor
-//! noise.
+//! Training without privacy, the baseline of a private run. It has the same draws, optimizer, schedule and evaluations,
+//! but neither clipping nor noise.
 //!
 //! ```text
 //! g = (1/B) Σ_i ∇ℓ_i      θ ← the optimizer's step with g
@@ -9,9 +9,9 @@
 //!
 //! # Privacy
 //!
-//! There is none. The loop is one of its own (`steps`): it has no mechanism, no ledger and no price, and the private one cannot run
-//! with [`Budget::NotPrivate`](crate::Budget::NotPrivate). The plan, the events and the model say `not private`, the plan has no events,
-//! and ε of such a record is an error.
+//! This training is not private. It has a separate loop (`steps`) without mechanism, ledger and privacy cost, and the
+//! private loop cannot run with [`Budget::NotPrivate`](crate::Budget::NotPrivate). The plan, the events and the model
+//! are marked `not private`. The plan has no events, and ε of such a record is an error.
 
 mod steps;
 
@@ -26,11 +26,12 @@ use damper_onnx::SettingError;
 pub(crate) const WARNING: &str = "`not_private`: no gradient is clipped and no noise is added, so whoever has the model may learn any \
                                   training sample; no epsilon holds";
 
-/// Its price.
+/// The privacy cost, which is infinite.
 pub(crate) const PRICE: TruncationBound =
     TruncationBound { price: EpsilonBound { epsilon: f64::INFINITY, order: None }, delta: 0.0 };
 
-/// Refuses settings of clipping, noise and filters, which such a run has none of, by name.
+/// Returns an error that names the setting, for settings of clipping, noise and filters, which such a run does not
+/// have.
 pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
     let method = &config.method;
     let noise = "shapes noise, and a run that is not private has none; leave one of them out";

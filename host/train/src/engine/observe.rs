@@ -1,17 +1,17 @@
-//! Observers of a run's inside: the audit of the mechanism. A run without an observer takes the same path.
+//! Observers of a run's internal state, for the audit of the mechanism. A run without an observer takes the same path.
 
 use crate::engine::step_loop::StepSum;
 use crate::engine::worker::Point;
 use damper_core::accounting::SampledGaussian;
 use damper_core::count::Query;
 
-/// A step that was charged, drawn and summed, before anything of it is released. As secret as the data.
+/// A step after charge, draw and sum, but before its release. It is as secret as the data.
 pub struct Summed<'a> {
-    /// Its number.
+    /// The number of the step.
     pub number: u32,
-    /// The event that the core prices.
+    /// The event that the core accounts.
     pub event: SampledGaussian,
-    /// Its clip.
+    /// The clip of the step.
     pub clip: f32,
     /// The samples drawn.
     pub samples: &'a [u32],
@@ -29,9 +29,9 @@ pub struct Summed<'a> {
 pub struct Given<'a> {
     /// The gradient, before any filter.
     pub grad: &'a [f32],
-    /// Standard deviation of its noise, as the optimizer is told.
+    /// Standard deviation of its noise, as passed to the optimizer.
     pub noise_std: f64,
-    /// The counts; none where nothing is counted.
+    /// The noisy counts. Empty if nothing is counted.
     pub counts: &'a [f64],
     /// The clip of the next step.
     pub next_clip: f32,
@@ -41,13 +41,13 @@ pub struct Given<'a> {
 
 /// The release of the features' means and deviations.
 pub enum Normalizing<'a> {
-    /// It is charged, and comes next.
+    /// The release is charged and follows.
     Charged,
-    /// What is released: noisy means over so many rows.
+    /// The released values: noisy means over this many rows.
     Released {
         /// `[2·columns]`.
         means: &'a [f64],
-        /// Rows.
+        /// Number of rows.
         rows: u64,
     },
 }
@@ -55,22 +55,22 @@ pub enum Normalizing<'a> {
 /// The release of the number of rows without a finite gradient.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Counting {
-    /// It is charged, and comes next.
+    /// The release is charged and follows.
     Charged,
-    /// What is released.
+    /// The released value.
     Released(f32),
 }
 
-/// An observer.
+/// An observer of a run.
 pub trait Observer {
-    /// Before the release of a step.
+    /// Called before the release of a step.
     fn summed(&mut self, step: Summed<'_>);
-    /// After it.
+    /// Called after the release of a step.
     fn given(&mut self, given: Given<'_>);
-    /// Around the release of the features' means and deviations.
+    /// Called before and after the release of the features' means and deviations.
     fn normalizing(&mut self, _: Normalizing<'_>) {}
-    /// Around the release of the number of rows without a finite gradient.
+    /// Called before and after the release of the number of rows without a finite gradient.
     fn counting(&mut self, _: Counting) {}
-    /// After a noisy release of sums over held-out rows.
+    /// Called after a noisy release of sums over held-out rows.
     fn evaluated(&mut self, _: [f64; 2]) {}
 }

@@ -1,7 +1,8 @@
 //! ε of a run's first steps, for progress and evaluations.
 //!
-//! Each value is the price of those steps alone by the run's accountant, with the releases from held-out rows that come after them. The accountant's rounding may make a longer prefix a
-//! thousandth cheaper than a shorter one, so the largest value so far stays.
+//! Each value is the privacy cost of those steps alone by the run's accountant, with the releases from held-out rows
+//! after them. The accountant's rounding may make a longer prefix a thousandth cheaper than a shorter prefix. So the
+//! odometer returns the largest value so far.
 
 use crate::plan::held_out::steps_between;
 use crate::{PrivateMetrics, Run};
@@ -9,23 +10,23 @@ use damper_accounting::{AccountingError, Spent};
 use damper_budget::evaluations_until;
 use damper_core::accounting::SampledGaussian;
 
-/// Counts the steps of a run.
+/// Privacy odometer of a run.
 pub(crate) struct Odometer {
     spent: Spent,
-    /// Releases from held-out rows, and the event that each is.
+    /// Releases from held-out rows, and the event of each.
     evaluations: Option<(Spent, SampledGaussian)>,
     evaluate_every: Option<u32>,
     steps: u32,
-    /// Steps counted.
+    /// Number of counted steps.
     done: u32,
     /// ε of the whole run.
     whole: f64,
-    /// The largest ε given.
+    /// The largest ε returned so far.
     largest: f64,
 }
 
 impl Odometer {
-    /// No step of `run` is counted.
+    /// Creates an odometer without counted steps.
     pub(crate) fn new(run: &Run) -> Result<Self, AccountingError> {
         let plan = run.price.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
         let spent = plan.spent(run.config.accountant, run.price.plan_delta)?;
@@ -47,7 +48,7 @@ impl Odometer {
         })
     }
 
-    /// Counts the next step, with its event, if one begins there.
+    /// Counts the next step, with the event that starts there, if any.
     pub(crate) fn count(&mut self, event: Option<SampledGaussian>) {
         self.done += 1;
         event.iter().for_each(|event| self.spent.count(event));
@@ -60,17 +61,17 @@ impl Odometer {
         }
     }
 
-    /// The releases from held-out rows, and how often each came.
+    /// Returns the releases from held-out rows, with their numbers of repetitions.
     pub(crate) fn evaluations(&self) -> &[(SampledGaussian, u64)] {
         self.evaluations.as_ref().map_or(&[], |(spent, _)| spent.events())
     }
 
-    /// The events counted, and how often each came.
+    /// Returns the counted events, with their numbers of repetitions.
     pub(crate) fn events(&self) -> &[(SampledGaussian, u64)] {
         self.spent.events()
     }
 
-    /// Returns ε of the first `first` steps, or of the steps counted so far if they are more, with the evaluations that come after them.
+    /// Returns ε of the first `first` steps, or of the counted steps if they are more, with the evaluations after them.
     ///
     /// `event` returns the event of a later step. ε is infinite if it fails.
     pub(crate) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<SampledGaussian>, E>) -> f64 {
@@ -88,7 +89,7 @@ impl Odometer {
         self.largest = spent.least_epsilon().max(of_held_out).min(self.whole).max(self.largest);
         self.largest
     }
-    /// The releases from held-out rows with those after step `first`.
+    /// Returns the releases from held-out rows, including those after step `first`.
     fn evaluated(&self, first: u32) -> Option<Spent> {
         let (mut spent, event) = self.evaluations.clone()?;
         let counted: u64 = spent.events().iter().map(|(_, times)| times).sum();

@@ -1,11 +1,14 @@
-//! A step on several ranks: shares of the draw, totals of sums, and noise that each rank draws for a part of the coordinates.
+//! A step on several ranks: shares of the draw, totals of sums, and noise for a part of the coordinates per rank.
 //!
-//! Each rank takes the gradients of a share of the samples. Of the sums, rank r gets the totals of its coordinates alone. It draws their
-//! noise, filters and moves them with the state of its coordinates, and all ranks exchange parameters. If a coordinate's step depends on
-//! others, they exchange released values, and each rank moves all. Small sums, and noise that has no parts, are totalled and drawn on every
-//! rank: the noise follows from its address, so all have the same.
+//! Each rank computes the gradients of a share of the samples. Rank r receives the totals of its own coordinates only.
+//! It draws their noise, and filters and updates them with the state of its coordinates. Then all ranks exchange
+//! parameters.
 //!
-//! Sums pass as 32-bit integers if the number of samples shows that the total fits.
+//! If a coordinate's update depends on other coordinates, the ranks exchange released values, and each rank updates all
+//! coordinates. Small sums, and noise without parts, are totalled and drawn on every rank. The noise follows from its
+//! address, so it is the same on all ranks.
+//!
+//! Sums are sent as 32-bit integers if the number of samples proves that the total fits.
 
 pub mod group;
 mod limits;
@@ -38,22 +41,22 @@ use damper_runtime::BackendError;
 use std::ops::Range;
 use zeroize::Zeroize;
 
-/// The ranks of a run and the memory of what they exchange.
+/// The ranks of a run, with the buffers of their exchanges.
 pub(crate) struct Ranks<'a> {
     group: &'a dyn Group,
-    /// Parts of the noise that each rank draws: as many as the most threads of a rank.
+    /// Number of parts of the noise per rank: the largest thread count of any rank.
     parts: usize,
-    /// A sample adds at most so many grid units to a coordinate.
+    /// Maximum contribution of a sample to a coordinate, in grid units.
     unit: u64,
-    /// The coordinates whose noise this rank draws; none if every rank draws all.
+    /// The coordinates for which this rank draws noise. `None` if every rank draws all.
     noise: Option<Block>,
-    /// Those whose filter and optimizer it has; none if every rank has all.
+    /// The coordinates for which this rank has filter and optimizer state. `None` if every rank has all.
     shard: Option<Block>,
     floats: Vec<f32>,
 }
 
 impl<'a> Ranks<'a> {
-    /// The ranks of `run`, this one with `threads` threads.
+    /// Creates the ranks of `run`, with `threads` threads on this rank.
     pub(crate) fn new(group: &'a dyn Group, run: &Run, threads: usize) -> Result<Self, TrainError> {
         let all = group.all_gather(&(threads as u64).to_le_bytes())?;
         let threads = all.iter().filter_map(|bytes| Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))).max();
@@ -61,7 +64,7 @@ impl<'a> Ranks<'a> {
         let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
         let unit = 1 << run.config.grid_bits;
         let (rank, size, dim) = (group.rank(), group.size(), ParamLayout::new(&run.model.grad).dim());
-        // Less than a chunk a rank is not worth an exchange.
+        // With less than a chunk per rank, an exchange is not worthwhile.
         let has_blocks = size > 1 && run.price.terms.correlated.is_none() && dim >= size * CHUNK;
         let noise = has_blocks.then(|| {
             let len = part_range(dim, size * parts, 0).len() * parts;
@@ -72,17 +75,17 @@ impl<'a> Ranks<'a> {
         Ok(Self { group, parts, unit, noise, shard, floats: vec![] })
     }
 
-    /// Returns true if this rank writes files and tells progress.
+    /// Returns true if this rank writes files and reports progress.
     pub(crate) fn leads(&self) -> bool {
         self.group.rank() == 0
     }
 
-    /// Returns true if there are others.
+    /// Returns true if there is more than one rank.
     pub(crate) fn are_several(&self) -> bool {
         self.group.size() > 1
     }
 
-    /// The ledger whose charges are written into rank 0's `file`.
+    /// Returns the ledger with its charges written to rank 0's `file`.
     pub(crate) fn ledger(&self, file: Option<LedgerFile>) -> RanksLedger<'a> {
         RanksLedger::new(file, self.group)
     }
@@ -92,7 +95,7 @@ impl<'a> Ranks<'a> {
         agree(self.group, result.map_err(E::into))
     }
 
-    /// Fails on all ranks if one has another run or `environment` than rank 0.
+    /// Fails on all ranks if a rank's run or `environment` differs from that of rank 0.
     pub(crate) fn check_same(&self, run: &Run, environment: &Environment) -> Result<(), TrainError> {
         if self.are_several() {
             check_same(self.group, &self.agree(identity(run, environment))?)?;
@@ -100,7 +103,8 @@ impl<'a> Ranks<'a> {
         Ok(())
     }
 
-    /// The rows of `split` whose gradients this rank takes, and its share of their chunks: each `.1`-th, from number `.0`.
+    /// Returns the rows of `split` for which this rank computes gradients, and its share of their chunks: every
+    /// `.1`-th, starting at number `.0`.
     pub(crate) fn share(&self, split: &Split) -> (Range<usize>, (usize, usize)) {
         match split.held() {
             // The shards of the ranks are their shares.
@@ -109,7 +113,7 @@ impl<'a> Ranks<'a> {
         }
     }
 
-    /// Returns true on all ranks if `yes` is on any, for each of two.
+    /// For each of two flags, returns true on all ranks if it is set on any rank.
     pub(crate) fn any(&self, yes: [bool; 2]) -> Result<[bool; 2], TrainError> {
         if !self.are_several() {
             return Ok(yes);
@@ -119,7 +123,7 @@ impl<'a> Ranks<'a> {
         Ok(words.map(|word| word > 0))
     }
 
-    /// The sums over all ranks.
+    /// Returns the sums over all ranks.
     pub(crate) fn summed<const N: usize>(&self, mut words: [u64; N]) -> Result<[u64; N], TrainError> {
         if self.are_several() {
             self.group.all_reduce(Words::U64(&mut words))?;
@@ -127,7 +131,7 @@ impl<'a> Ranks<'a> {
         Ok(words)
     }
 
-    /// `result` of rank 0 on all ranks. The others have none.
+    /// Returns the `result` of rank 0 on all ranks. The other ranks pass `None`.
     pub(crate) fn of_rank_0<T>(
         &self,
         result: Result<Option<T>, TrainError>,
@@ -145,7 +149,8 @@ impl<'a> Ranks<'a> {
         Ok(value)
     }
 
-    /// Restores the state that rank 0 has `saved`, if it has one, on all ranks. `damaged` makes the error of a state that does not fit.
+    /// Restores the state `saved` by rank 0, if any, on all ranks. `damaged` creates the error for a state that does
+    /// not fit.
     pub(crate) fn restore<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
         &self,
         saved: Option<Saved>,
@@ -161,7 +166,7 @@ impl<'a> Ranks<'a> {
         self.agree(restored.map_err(damaged))
     }
 
-    /// The state that rank 0 goes on from, on all ranks.
+    /// Returns the state that rank 0 resumes from, on all ranks.
     fn saved(&self, saved: Option<Saved>) -> Result<Option<Saved>, TrainError> {
         if !self.are_several() {
             return Ok(saved);
@@ -171,7 +176,7 @@ impl<'a> Ranks<'a> {
         Ok(Saved::of_bytes(bytes))
     }
 
-    /// Tells all ranks the progress of the run before a stop.
+    /// Sends the run's progress before a stop to all ranks.
     pub(crate) fn tell(&self, before: &mut Moment) -> Result<(), TrainError> {
         if !self.are_several() {
             return Ok(());
@@ -182,7 +187,8 @@ impl<'a> Ranks<'a> {
         Ok(())
     }
 
-    /// Calls `save` with the whole state on rank 0. The other ranks give it what they have. An error is one on all ranks.
+    /// Calls `save` with the whole state on rank 0. The other ranks send their parts. An error on one rank is an error
+    /// on all.
     pub(crate) fn save<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
         &self,
         iterates: &mut Iterates,
@@ -203,12 +209,12 @@ impl<'a> Ranks<'a> {
         agree(self.group, saved)
     }
 
-    /// The number of coordinates whose filter and optimizer this rank has, if it does not have all.
+    /// Returns the number of coordinates with filter and optimizer state on this rank, unless it has all.
     pub(crate) fn coordinates(&self) -> Option<usize> {
         self.shard.as_ref().map(|shard| shard.own.len())
     }
 
-    /// Charges a step, and opens it for the coordinates that this rank moves.
+    /// Charges a step, and opens it for the coordinates that this rank updates.
     pub(crate) fn open<'s, 'l, M: Trained, O: Optimizer<OS> + Clone, OS>(
         &self,
         step: &RunStep<'l, M, O>,
@@ -221,8 +227,9 @@ impl<'a> Ranks<'a> {
         })
     }
 
-    /// Replaces the sum and the counts of the open step by their totals, or by those that this rank needs to finish it. `added` is the
-    /// number of samples that this rank has added, which is returned, or its error, which is then one on every rank.
+    /// Replaces the sum and the counts of the open step by their totals, or by those that this rank needs to finish it.
+    /// `added` is the number of samples that this rank added, which is returned, or its error, which becomes an error
+    /// on every rank.
     pub(crate) fn total<M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
@@ -300,7 +307,7 @@ impl<'a> Ranks<'a> {
         Ok(())
     }
 
-    /// Finishes a step whose totals are there, as [`Accumulate::finish`](crate::engine::worker::Accumulate::finish).
+    /// Finishes a step after its totals arrived, as [`Accumulate::finish`](crate::engine::worker::Accumulate::finish).
     pub(crate) fn finish<M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
         taken: Taken<'_, '_, M, O, OS>,
@@ -327,13 +334,13 @@ impl<'a> Ranks<'a> {
             draw_parts(all.get_mut(own.clone()).unwrap_or_default());
             floats.clear();
             floats.resize(all.iter().map(|part| part.coordinates().len()).sum(), 0.0);
-            // The last parts may be empty, and then lie behind the end.
+            // The last parts may be empty, with ranges past the end.
             for part in all.get(own).unwrap_or_default() {
                 part.read_released(floats.get_mut(part.coordinates()).unwrap_or_default());
             }
             group.all_gather_floats(floats, len)?;
             for part in all {
-                // Refused by those that were drawn here.
+                // Parts that were drawn on this rank reject the values.
                 part.take_released(floats.get(part.coordinates()).unwrap_or_default(), Unreleased::claim());
             }
             Ok(())
@@ -345,12 +352,12 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// Words of a rank's part of a piece: small enough for a cache, large enough for a message.
+/// Words of a rank's part of a piece. Small enough for a cache, large enough for a message.
 const PIECE: usize = 1 << 16;
 
 const LENGTH: &str = "the parameters have the state's length";
 
-/// The words of a sum as one block of `len` a rank, of which this rank has `own`.
+/// The words of a sum as one block of `len` per rank. This rank has `own`.
 struct Blocks<'a, W> {
     words: &'a mut [SumWord<W>],
     own: Range<usize>,
@@ -359,7 +366,7 @@ struct Blocks<'a, W> {
 }
 
 impl<W> Blocks<'_, W> {
-    /// The words of piece `index` in the block of rank `rank`.
+    /// Returns the range of piece `index` in the block of rank `rank`.
     fn part(&self, rank: usize, index: usize) -> Range<usize> {
         let block = block_of(rank, self.len, self.words.len());
         let start = (block.start + index * self.width).min(block.end);
@@ -413,14 +420,14 @@ fn take<W: grid::Word>(words: &mut [SumWord<W>], totals: Words<'_>) {
     }
 }
 
-/// A step that is open: of all coordinates, or of those of a rank.
+/// An open step: of all coordinates, or of one rank's coordinates.
 pub(crate) enum Taken<'a, 'l, M: Trained, O: Optimizer<OS>, OS> {
     Whole(Opened<'a, 'l, M, O, OS>),
     Block(OpenBlock<'a, RunStep<'l, M, O>, FilterState, OS>),
 }
 
 impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {
-    /// The step, for samples and totals.
+    /// Returns the open step, to add samples and totals.
     pub(crate) fn open(&mut self) -> &mut Opened<'a, 'l, M, O, OS> {
         match self {
             Self::Whole(opened) => opened,
@@ -429,7 +436,7 @@ impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {
     }
 }
 
-/// Returns true if no coordinate's step depends on others.
+/// Returns true if the update of each coordinate depends only on that coordinate.
 fn moves_by_coordinate(run: &Run) -> Result<bool, TrainError> {
     let (filter, _) = run.config.method.filter.build(0)?;
     let (optimizer, _) = run.config.optimizer.build(&[])?;

@@ -1,5 +1,5 @@
-//! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
-//! wrong model without a word.
+//! Self-test of the gradient graph on synthetic samples, before any sample is read. A runtime that computes gradients
+//! wrong would silently train a wrong model.
 
 mod difference;
 mod made;
@@ -14,14 +14,15 @@ use made::is_by_row;
 pub(crate) use made::{Made, edit_samples, made_up, made_up_data};
 use std::num::NonZeroUsize;
 
-/// Rows that are enough, and are not one.
+/// Number of rows: enough, and more than one.
 const ROWS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// Has `backend` compute the outputs of `grad` whose names begin so, near the public initial values `params`.
+/// Checks that `backend` computes the outputs of `grad` with these name prefixes correctly, near the public initial
+/// values `params`.
 ///
 /// # Errors
 ///
-/// The backend cannot run the graph, or computes a gradient wrong: the message names it.
+/// The backend cannot run the graph, or computes a gradient wrong. The message names the gradient.
 pub fn self_test(
     backend: &dyn Backend,
     grad: &GradGraph,
@@ -38,11 +39,11 @@ pub fn self_test(
 /// Result of a test of a sample's gradient on synthetic samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Independence {
-    /// It has the same bits in another row of the batch, and next to other samples.
+    /// The gradient has the same bits in another row of the batch, and next to other samples.
     Tested,
-    /// Its bits changed with the row or with the other samples.
+    /// The bits changed with the row or with the other samples.
     Refuted,
-    /// The backend sums, so there is no sample's gradient to compare.
+    /// The backend returns sums, so a sample's gradient cannot be compared.
     #[default]
     NotTested,
 }
@@ -52,14 +53,15 @@ pub enum Independence {
 pub(crate) struct Rehearsed {
     /// The test that a sample's gradient depends on that sample alone.
     pub(crate) independence: Independence,
-    /// The output and rows that refuted it.
+    /// The output and rows that failed the test.
     pub(crate) difference: Option<Difference>,
-    /// True if no made-up sample had a finite gradient. That is a public fact.
+    /// True if no synthetic sample had a finite gradient, which is a public fact.
     pub(crate) none_is_finite: bool,
 }
 
-/// Compares the outputs of `model` for made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
-/// to other samples. `make` makes the numbers for the inputs of `plan`. A batch of one row has no other row.
+/// Tests that the outputs of `model` for a synthetic sample do not depend on its row or on the other samples. Compares
+/// 64-bit hashes of the bits after each sample moves to the next row, and after other samples change. `make` creates
+/// the values for the inputs of `plan`. A batch of one row has no other row.
 ///
 /// # Errors
 ///
@@ -72,14 +74,14 @@ pub(crate) fn independence(
 ) -> Result<Rehearsed, BackendError> {
     let mut session = backend.load(model, plan)?;
     if !plan.outputs.iter().all(is_by_row) {
-        // One run, to see that it runs.
+        // One run checks that the model runs.
         let made = make();
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         return Ok(Rehearsed::default());
     }
     let rows = plan.batch;
     let move_on = |made: &mut [Made]| edit_samples(plan, made, &|made, width| made.rotate(width));
-    // Every second sample becomes another one.
+    // Replaces every second sample.
     let replace = |made: &mut [Made]| edit_samples(plan, made, &|made, width| made.replace_odd(width));
     let mut made = make();
     let first = RunBits::of(session.as_mut(), &made, rows)?;
@@ -119,13 +121,13 @@ mod tests {
     use std::path::Path;
 
     const BATCH: NonZeroUsize = NonZeroUsize::new(4).unwrap();
-    /// The entry that is changed.
+    /// Index of the changed entry.
     const ENTRY: usize = 5;
 
-    /// Changes [`ENTRY`] of the last output of every row: the values of all rows, of the run with this number.
+    /// Changes [`ENTRY`] of the last output of every row, given the values of all rows and the index of the run.
     type Change = fn(run: usize, entries: &mut [f32]);
 
-    /// The portable backend, with a change.
+    /// The portable backend with a change to its outputs.
     struct Changed(Change);
 
     struct ChangedSession(Box<dyn Session>, Change, usize);
@@ -192,7 +194,7 @@ mod tests {
         );
     }
 
-    // The largest entry of all rows is the same when the rows move on.
+    // The maximum over all rows is unchanged when the rows move.
     #[test]
     fn difference_names_neighbours() {
         let rehearsed = tested(|_, entries| {

@@ -1,20 +1,19 @@
-//! The samples of each step, and the events that they make of the steps.
+//! The samples of each step, and the grouping of steps into accounted events.
 //!
-//! - **Poisson:** a draw a step, each an event at the sampling rate. A draw of any size is split over physical batches; it is cut only
-//!   where that was asked for, and then charged out of δ ([`Truncation`]).
-//! - **Shuffled:** batches of the declared size out of a new order of all samples each epoch, the last one shorter. One sample is in one
-//!   batch of an epoch, wherever that lies, so an epoch is one Gaussian release at a rate of 1, with the least noise that any of its
-//!   batches has. Nothing is claimed of the order.
-//!
-//! - **Cyclic Poisson:** sample i is in group `i mod G`, and step t draws from group `t mod G`. A sample is in at most one draw of each G steps,
-//!   which are one event at the rate of the draws.
-//! - **Minimum separation:** one order of all samples for the whole run, by the key, in batches of the declared size. Step t has batch
-//!   `t mod b`, `b = ⌈N / B⌉`: two steps of a sample are a multiple of b apart. An epoch is one event at a rate of 1, as of shuffled batches;
-//!   with correlated noise the whole run is.
+//! - **Poisson:** one draw per step, each an event at the sampling rate. A draw of any size is split over physical
+//!   batches. It is truncated only if requested, which is charged to δ ([`Truncation`]).
+//! - **Shuffled:** batches of the declared size from a new permutation of all samples each epoch, with a shorter last
+//!   batch. A sample is in one batch of an epoch, at any position. So an epoch is one Gaussian release at a rate of 1,
+//!   with the least noise of its batches. The order provides no privacy amplification.
+//! - **Cyclic Poisson:** sample i is in group `i mod G`, and step t draws from group `t mod G`. A sample is in at most
+//!   one draw of each G consecutive steps, which are one event at the sampling rate of the draws.
+//! - **Minimum separation:** one permutation of all samples for the whole run, from the key, in batches of the declared
+//!   size. Step t has batch `t mod b`, `b = ⌈N / B⌉`, so two steps of a sample are a multiple of b apart. An epoch is
+//!   one event at a rate of 1, as with shuffled batches. With correlated noise the whole run is one event.
 //!
 //! # Memory
 //!
-//! Of a shuffled run and of a fixed order, twelve bytes a sample.
+//! For a shuffled run and a fixed order, twelve bytes per sample.
 
 use crate::{Run, TrainConfig};
 use damper_accounting::{Sampler, Truncation};
@@ -24,18 +23,18 @@ use damper_core::sampling::{poisson, poisson_part};
 use rand_core::Rng;
 use std::ops::Range;
 
-/// Samples that share one address, as the coins of Poisson draws do.
+/// Number of samples that share one noise address, as Bernoulli trials of Poisson sampling do.
 const CHUNK: u32 = 1024;
 
-/// Samples whose coins take as long as a thread to start, some times over.
+/// Number of samples whose Bernoulli trials take several times as long as starting a thread.
 const WORTH_A_THREAD: u32 = 1 << 14;
 
-/// The steps of an epoch of shuffled batches: `⌈N / B⌉`.
+/// Returns the number of steps in an epoch of shuffled batches, `⌈N / B⌉`.
 pub fn epoch_steps(samples: u64, batch: u32) -> u32 {
     u32::try_from(samples.div_ceil(u64::from(batch).max(1))).unwrap_or(u32::MAX).max(1)
 }
 
-/// Steps of one event, in a run of `steps` steps.
+/// Returns the number of steps in one event, in a run of `steps` steps.
 pub(crate) fn steps_per_event(config: &TrainConfig, samples: u64, steps: u32) -> u32 {
     match config.sampler {
         Sampler::Poisson => 1,
@@ -48,25 +47,25 @@ pub(crate) fn steps_per_event(config: &TrainConfig, samples: u64, steps: u32) ->
 /// Chooses the samples of each step.
 pub struct BatchSampler {
     sampler: Sampler,
-    /// The rate of the coins.
+    /// The rate of the Bernoulli trials.
     rate: Rate,
     groups: u32,
     steps_per_event: u32,
     truncation: Option<Truncation>,
     samples: u32,
-    /// The samples that are given, of all that are drawn.
+    /// The samples that this sampler returns, of all that are drawn.
     own: Range<u32>,
     batch: u32,
     steps: u32,
-    /// Workers that draw.
+    /// Number of threads that draw.
     threads: u32,
-    /// The order of the epoch, by random words.
+    /// The permutation of the epoch, sorted by random words.
     order: Vec<(u64, u32)>,
     epoch: Option<u32>,
 }
 
 impl BatchSampler {
-    /// The draws of `run`, out of `samples`.
+    /// Creates the sampler of `run`, over `samples` samples.
     pub fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,
@@ -84,19 +83,20 @@ impl BatchSampler {
         }
     }
 
-    /// The same coins, whole draws of them, at another rate.
+    /// Uses the same Bernoulli trials at another rate, without truncation.
     pub fn at(self, rate: Rate) -> Self {
         Self { rate, truncation: None, ..self }
     }
 
-    /// Gives the samples of `own` alone: those of the same draws.
+    /// Returns only the samples in `own`, of the same draws.
     pub fn limit(&mut self, own: Range<u32>) {
         self.own = own;
     }
 
-    /// A Poisson draw, in as many parts as are worth a thread. Each coin is a sample's own, so the draw does not depend on them.
+    /// Draws a Poisson-sampled batch in as many parts as are worth a thread. Each sample has its own Bernoulli trial,
+    /// so the batch does not depend on the parts.
     fn draw_parts(&self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
-        // A cut draw is that of all samples.
+        // Truncation needs the draw of all samples.
         let all = if self.truncation.is_some() { 0..self.samples } else { self.own.clone() };
         let samples = all.end - all.start;
         let parts = (samples / WORTH_A_THREAD).clamp(1, self.threads);
@@ -115,21 +115,21 @@ impl BatchSampler {
         });
     }
 
-    /// The samples of step `step`, ascending.
+    /// Draws the samples of step `step`, in ascending order.
     pub fn draw(&mut self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
         draw.clear();
         match self.sampler {
             Sampler::Poisson => {
                 self.draw_parts(generator, step, draw);
                 if let Some(truncation) = self.truncation {
-                    // The first ones by their number, which says nothing of the data.
+                    // Keeps the samples with the lowest indices, which do not depend on the data.
                     draw.truncate(usize::try_from(truncation.most).unwrap_or(usize::MAX));
                 }
             }
             Sampler::CyclicPoisson => {
                 let groups = self.groups.max(1);
                 let group = step % groups;
-                // The group's samples by their place in it.
+                // Draws positions in the group.
                 let size = self.samples / groups + u32::from(group < self.samples % groups);
                 draw.extend(poisson(generator, step, self.rate, size).map(|place| place * groups + group));
             }
@@ -151,7 +151,7 @@ impl BatchSampler {
         }
     }
 
-    /// Orders the samples by a word each, from the addresses that their coins would have.
+    /// Sorts the samples by one random word each, from the addresses of their Bernoulli trials.
     fn shuffle(&mut self, generator: &impl Generator, epoch: u32) {
         self.order.clear();
         for chunk in 0..self.samples.div_ceil(CHUNK) {
@@ -162,7 +162,8 @@ impl BatchSampler {
         self.order.sort_unstable();
     }
 
-    /// The steps whose least noise is that of the event which begins at step `step`, if one does.
+    /// Returns the steps of the event that starts at step `step`, if one does. The event has the least noise of these
+    /// steps.
     pub fn event(&self, step: u32) -> Option<Range<u32>> {
         let of_event = self.steps_per_event;
         step.is_multiple_of(of_event).then(|| step..self.steps.max(step + 1).min(step.saturating_add(of_event)))
@@ -237,7 +238,7 @@ mod tests {
         assert!((0..1000).all(|step| poisson.event(step) == Some(step..step + 1)));
     }
 
-    // Each sample is in one batch of each b steps in a row, wherever they begin.
+    // Each sample is in one batch of any b consecutive steps.
     #[test]
     fn fixed_order_separates_by_an_epoch() {
         for (samples, batch) in [(10, 3), (12, 4), (2500, 64), (5, 5)] {
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    // A sample is drawn at the steps of its group alone, at the rate that is priced.
+    // A sample is drawn only at the steps of its group, at the accounted rate.
     #[test]
     fn cyclic_draws_are_of_one_group_at_the_rate() {
         let (samples, count) = (1003u32, 7000);
@@ -266,7 +267,7 @@ mod tests {
             assert!(draw.iter().all(|sample| *sample < samples && *sample as usize % 7 == step % 7));
             draw.iter().for_each(|sample| each[*sample as usize] += 1);
         }
-        // Of 1000 draws at a rate of 0.0977, eight deviations.
+        // For 1000 draws at a rate of 0.0977, the bound is eight standard deviations.
         assert!(each.iter().all(|drawn| (drawn.abs_diff(98)) < 76), "{each:?}");
         let mean = f64::from(each.iter().sum::<u32>()) / f64::from(samples);
         assert!((mean - 97.7).abs() < 2.0, "{mean}");

@@ -1,5 +1,5 @@
-//! Shared by every loop over the steps of a run, `train`'s and the audits': the mechanism and its workers, the step and its
-//! memory, and the way from a draw to the sum.
+//! Code shared by every loop over the steps of a run, in training and in audits. It has the mechanism with its workers,
+//! the step with its state, and the path from a batch to the sum.
 
 use crate::choice::{FilterState, OptimizerState};
 use crate::engine::galore::{MatrixShape, forms};
@@ -28,16 +28,16 @@ use damper_data::{Chunk, Split, chunks};
 use damper_grad::GradGraph;
 use damper_runtime::{Backend, BackendError};
 
-/// Its memory, the optimizer's of type `OS`.
+/// State of a step, with `OS` the type of the optimizer's state.
 pub type State<M, OS> =
     StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState, <M as Mechanism>::NoiseState>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepSum {
-    /// Grid units: exact.
+    /// Grid units. Exact.
     Grid(Vec<i64>),
-    /// Floats: not exact.
+    /// Floats. Not exact.
     Floats(Vec<f32>),
 }
 
@@ -59,12 +59,12 @@ impl From<Vec<SumWord<f32>>> for StepSum {
     }
 }
 
-/// Code that goes through the steps of a run, once mechanism and workers are chosen.
+/// Code that runs the steps of a run, after mechanism and workers are chosen.
 pub trait StepLoop {
-    /// Its result.
+    /// The result.
     type End;
 
-    /// Goes through them.
+    /// Runs the steps.
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
     where
         M: Trained,
@@ -72,7 +72,7 @@ pub trait StepLoop {
         StepSum: From<Vec<M::Word>>;
 }
 
-/// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
+/// Returns the graph that the workers of `run` run on samples, and the name prefixes of the outputs that they read.
 pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
     match &run.model.clipped {
         Some(clipped) => (clipped, &SUMS),
@@ -80,14 +80,14 @@ pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
     }
 }
 
-/// The sessions of `run`.
+/// Returns the sessions of `run`.
 fn sessions<'a>(run: &'a Run, backend: &'a dyn Backend) -> Sessions<'a> {
     let normalize = run.normalize.as_ref();
     let (grad, split, rows, threads) = (&run.model.grad, &run.data.train, run.model.physical_batch, run.threads());
     Sessions { backend, grad, split, rows, threads, normalize }
 }
 
-/// Goes the course of a run whose exact sum a device takes.
+/// Runs the step loop of a run that takes its exact sum on a device.
 pub(crate) fn go_on_device<C: StepLoop>(
     run: &Run,
     backend: &dyn Backend,
@@ -97,7 +97,7 @@ pub(crate) fn go_on_device<C: StepLoop>(
     step_loop.go(exact(run)?, DeviceGradients::new(device, &sessions(run, backend))?)
 }
 
-/// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
+/// Self-tests the run's graph on `backend`, loads it for each thread, and runs the step loop.
 pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let sessions = sessions(run, backend);
     let (grad, prefixes) = graph_of(run);
@@ -112,7 +112,7 @@ pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result
         (NoiseKind::Discrete, Some(sigma), None) => {
             let grid = Grid::new(run.config.grid_bits)?;
             let has_one_sigma = run.price.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
-            // The same bits, and half the memory to go through for each sample.
+            // The bits are the same, with half the memory traffic per sample.
             let draw = expected_draw(&run.config, run.priced_rate(), run.data.train.len());
             if has_one_sigma && !grid.may_overflow_i32(draw, sigma) {
                 let workers = PerSampleGradients::new(&sessions)?;
@@ -132,18 +132,19 @@ pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result
     }
 }
 
-/// Samples of a step that are expected, of so many: more than the batch size where fewer samples were declared than there are.
+/// Returns the expected number of samples in a step. It exceeds the batch size if fewer samples are declared than
+/// exist.
 fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
     let is_thrown = matches!(config.sampler, Sampler::Poisson | Sampler::CyclicPoisson);
     config.batch_size.max(if is_thrown { (rate.as_f64() * samples as f64).ceil() as u32 } else { 0 })
 }
 
-/// The layers of the run's clipping rule, which its step borrows.
+/// Returns the layers of the run's clip rule, which its step borrows.
 pub fn layers(run: &Run) -> Vec<Layer> {
     run.config.method.clipping.layers(ParamLayout::new(&run.model.grad).lengths())
 }
 
-/// The event of step `number`, which is priced with others if an event is several steps.
+/// Returns the event of step `number`. If an event has several steps, they are accounted together.
 pub fn event<M: Trained, O: Clone>(
     run: &Run,
     step: &RunStep<'_, M, O>,
@@ -156,8 +157,8 @@ pub fn event<M: Trained, O: Clone>(
     })
 }
 
-/// The step of `run` and its memory, with `noise` as the memory of the noise and what `around` makes of the optimizer and its.
-#[allow(clippy::type_complexity)] // A step and its memory.
+/// Returns the step of `run` and its state. `noise` is the noise state, and `around` wraps the optimizer and its state.
+#[allow(clippy::type_complexity)] // A step and its state.
 pub fn step<'a, M: Trained, O: Clone, OS>(
     run: &Run,
     mechanism: M,
@@ -168,8 +169,8 @@ pub fn step<'a, M: Trained, O: Clone, OS>(
     step_of(run, mechanism, noise, layers, None, around)
 }
 
-/// As [`step`], with an optimizer that shows what is released to it.
-#[allow(clippy::type_complexity)] // A step and its memory.
+/// Does the same as [`step`], with an optimizer that exposes the released values it receives.
+#[allow(clippy::type_complexity)] // A step and its state.
 pub fn watched_step<'a, M: Trained>(
     run: &Run,
     mechanism: M,
@@ -182,8 +183,8 @@ pub fn watched_step<'a, M: Trained>(
     })
 }
 
-/// As [`step`], with a filter and an optimizer of so many `coordinates`, if not of all.
-#[allow(clippy::type_complexity)] // A step and its memory.
+/// Does the same as [`step`], with a filter and an optimizer for this many `coordinates`, if not for all.
+#[allow(clippy::type_complexity)] // A step and its state.
 pub fn step_of<'a, M: Trained, O: Clone, OS>(
     run: &Run,
     mechanism: M,
@@ -213,30 +214,30 @@ pub fn step_of<'a, M: Trained, O: Clone, OS>(
     Ok((step, state.with_noise(noise)))
 }
 
-/// The samples that a step of a run drew and the points of its gradients. The memory is used again.
+/// The samples of a step, and the evaluation points of its gradients. Reuses its buffers.
 pub struct Draw<'a> {
     run: &'a Run,
-    /// Draws the samples and their views.
+    /// The generator of the samples and their views.
     generator: &'a RunGenerator,
-    /// The samples drawn, ascending.
+    /// The samples of the batch, ascending.
     pub samples: Vec<u32>,
     points: Vec<Point>,
-    /// Takes the gradients of each `share.1`-th chunk, from number `share.0`.
+    /// Computes the gradients of every `share.1`-th chunk, starting at number `share.0`.
     share: (usize, usize),
 }
 
 impl<'a> Draw<'a> {
-    /// Of `run`, whose gradients are all taken.
+    /// Creates the draws of `run`, with the gradients of all chunks.
     pub fn new(run: &'a Run, generator: &'a RunGenerator) -> Self {
         Self { run, generator, samples: vec![], points: vec![], share: (0, 1) }
     }
 
-    /// From now on takes the gradients of each `share.1`-th chunk, from number `share.0`.
+    /// From now on, computes the gradients of every `share.1`-th chunk, starting at number `share.0`.
     pub fn take_share(&mut self, share: (usize, usize)) {
         self.share = share;
     }
 
-    /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
+    /// Draws the samples of an open step by Bernoulli trials, from `split` and the `others` samples after it.
     pub fn throw<M: Trained, O, OS>(&mut self, opened: &Opened<'_, '_, M, O, OS>, split: &Split, others: u32)
     where
         O: Optimizer<OS>,
@@ -245,8 +246,8 @@ impl<'a> Draw<'a> {
         sampler.draw(self.generator, opened.number(), &mut self.samples);
     }
 
-    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.
-    /// Returns the number of samples added, of which none is null.
+    /// Runs the workers, which compute, clip and sum the gradients of the batch from `split`. Returns the number of
+    /// samples added, without null samples.
     pub fn accumulate<M: Trained, O, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
@@ -273,18 +274,18 @@ impl<'a> Draw<'a> {
         Ok(shared.iter().map(|chunk| counted(chunk.samples, split)).sum())
     }
 
-    /// The points at which the last step took gradients.
+    /// Returns the evaluation points of the last step.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Samples drawn that are not null.
+    /// Returns the number of drawn samples that are not null.
     pub fn counted(&self, split: &Split) -> usize {
         counted(&self.samples, split)
     }
 }
 
-/// Those of `samples` that are not null.
+/// Returns the number of `samples` that are not null.
 fn counted(samples: &[u32], split: &Split) -> usize {
     samples.iter().filter(|sample| !split.is_null(**sample as usize)).count()
 }
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
     use crate::{Budget, Method};
 
-    // A declared number of samples below the real one makes draws larger than the batch size.
+    // A declared number of samples below the actual number gives batches above the batch size.
     #[test]
     fn declared_samples_make_draws_larger() {
         let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 500, 1.0, Method::dp_sgd(1.0, 0.1));

@@ -1,4 +1,4 @@
-//! The mechanisms of the trainer, and the memory of their noise.
+//! The mechanisms of the trainer, and the state of their noise.
 
 use crate::choice::ThresholdRule;
 use crate::engine::generator::RunGenerator;
@@ -15,10 +15,10 @@ use damper_core::step::Adding;
 use damper_core::threshold::Threshold;
 use pulp::{Arch, Simd, WithSimd};
 
-/// The sum of a step of the trainer's, or of a worker's share of it.
+/// The sum of a step in the trainer, or of a worker's share of it.
 pub type SampleSum<'s, 'l, M> = Adding<'s, M, AnyClip<'l>, <ThresholdRule as Threshold>::Counts>;
 
-/// Samples' gradients on their way into a sum. Wider vectors change no bits: nothing is fused or reordered.
+/// Adds the gradients of samples to a sum. Wider SIMD does not change the bits, because nothing is fused or reordered.
 struct Add<'a, 's, 'l, M: Mechanism> {
     samples: &'a [&'a [&'a [f32]]],
     sum: SampleSum<'s, 'l, M>,
@@ -33,9 +33,9 @@ impl<M: Mechanism> WithSimd for Add<'_, '_, '_, M> {
     }
 }
 
-/// A mechanism with the memory of its noise.
+/// A mechanism with the state of its noise.
 pub trait Trained: Mechanism<Word: Send> + Send + Sync {
-    /// The memory for `dim` parameters before step `first`: that of a run which never stopped.
+    /// Returns the noise state for `dim` parameters before step `first`, equal to that of a run that never stopped.
     ///
     /// # Errors
     ///
@@ -45,13 +45,15 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     /// The integers of a sum on the grid.
     type Integer: Word + Into<i64>;
 
-    /// Words of a sum on the grid; none if they are floats, whose totals over ranks depend on the order.
+    /// Returns the words of a sum on the grid. Returns `None` for floats, because their totals over ranks depend on the
+    /// order.
     fn grid(words: &mut [Self::Word]) -> Option<&mut [SumWord<Self::Integer>]>;
 
-    /// Adds `samples`, each in consecutive parts, by the processor's vectors. Each mechanism compiles it here, and no crate that trains again.
+    /// Adds `samples`, each in consecutive segments, with SIMD. Each mechanism compiles this code here, so that no
+    /// other crate compiles it again.
     fn add_each(sum: SampleSum<'_, '_, Self>, samples: &[&[&[f32]]]);
 
-    /// The event of the whole run, if its steps have no price of their own.
+    /// Returns the event of the whole run, if its steps have no privacy cost of their own.
     fn whole(&self) -> Option<Result<SampledGaussian, ConfigError>> {
         None
     }
@@ -96,7 +98,8 @@ impl Trained for ContinuousGaussian {
     }
 }
 
-/// Correlated noise. Its buffers are as secret as the key: they are wiped with the state, and no file has them. The key has them all.
+/// Correlated noise. Its buffers are as secret as the key. They are wiped with the state and never written to a file.
+/// They can be rebuilt from the key.
 pub type CorrelatedMechanism = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
 
 impl Trained for CorrelatedMechanism {

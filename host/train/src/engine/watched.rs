@@ -1,4 +1,5 @@
-//! Watched optimizers and thresholds: an audit sees the values that were released to them. They work unchanged.
+//! Wrappers of optimizers and thresholds that let an audit see the released values they receive. Their results are
+//! unchanged.
 
 use crate::choice::{AnyThresholdState, ThresholdRule};
 use damper_core::error::CallError;
@@ -8,15 +9,15 @@ use damper_core::private::Released;
 use damper_core::state::{SaveState, StateField};
 use damper_core::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 
-/// An optimizer, unchanged.
+/// An optimizer with unchanged results.
 #[derive(Clone, Copy)]
 pub struct Watched<O>(pub O);
 
-/// Its memory.
+/// State of [`Watched`].
 pub struct WatchedState<OS> {
-    /// The optimizer's.
+    /// The optimizer's state.
     pub inner: OS,
-    /// The values released last; kept only if somebody watches.
+    /// The last released values. Kept only if there is an observer.
     pub watch: Option<GradientWatch>,
 }
 
@@ -26,17 +27,17 @@ impl<OS: SaveState> SaveState for WatchedState<OS> {
     }
 }
 
-/// The gradient released last.
+/// The last released gradient.
 #[derive(Debug)]
 pub struct GradientWatch {
     /// `[D]`, before any filter.
     pub released: Vec<f32>,
-    /// Standard deviation of the noise in it, as the core gives it to the optimizer.
+    /// Standard deviation of its noise, as the core passes it to the optimizer.
     pub noise_std: f64,
 }
 
 impl GradientWatch {
-    /// Of `dim` parameters, before the first release.
+    /// Creates the watch for `dim` parameters, before the first release.
     pub fn new(dim: usize) -> Self {
         Self { released: vec![0.0; dim], noise_std: 0.0 }
     }
@@ -86,14 +87,14 @@ impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
     }
 }
 
-/// A rule for the clip, unchanged.
+/// A threshold rule with unchanged results.
 #[derive(Clone, Copy)]
 pub struct WatchedThreshold(pub ThresholdRule);
 
-/// Its memory.
+/// State of [`WatchedThreshold`].
 pub struct WatchedThresholdState {
     pub inner: AnyThresholdState,
-    /// The values released to it; kept only if somebody watches.
+    /// The last released values. Kept only if there is an observer.
     pub watch: Option<ThresholdWatch>,
 }
 
@@ -103,7 +104,7 @@ impl SaveState for WatchedThresholdState {
     }
 }
 
-/// The counts released last, and a second memory of the rule that learns from released counts alone.
+/// The last released counts, and a second state of the rule that learns from released counts alone.
 pub struct ThresholdWatch {
     pub counts: Vec<f64>,
     pub shadow: AnyThresholdState,

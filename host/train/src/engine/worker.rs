@@ -1,8 +1,8 @@
-//! Workers: each thread adds its share of a batch to the sum of a step, with a session and a physical batch of its own.
+//! Workers: each thread adds its share of a batch to the sum of a step, with its own session and physical batch.
 //!
-//! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
-//! met here. Each sample's gradient is added by itself (`per_sample`, on a device `on_device`), or the backend clips and sums a chunk
-//! (`clipped_sum`).
+//! Samples are split over one-thread sessions, instead of operators over threads. This was faster for all network sizes
+//! measured. Each sample's gradient is added separately (`per_sample`, on a device `on_device`), or the backend clips
+//! and sums a chunk (`clipped_sum`).
 
 mod clipped_sum;
 mod device_sum;
@@ -41,22 +41,23 @@ use damper_onnx::{TensorRef, TensorSpec};
 use damper_runtime::{Backend, BackendError, KeptInputs, Session, SessionSpec};
 use std::num::NonZeroUsize;
 
-/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
+/// An open step of the trainer that takes samples, with any optimizer `O` with state `OS`, and with layers of lifetime
+/// `'l`.
 pub type Opened<'a, 'l, M, O, OS> = Open<'a, RunStep<'l, M, O>, FilterState, OS>;
 /// The step of a run, with optimizer `O`.
 pub type RunStep<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
 
-/// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
-/// an audit. Null samples have none.
+/// An observer of each drawn sample's combined gradient, in the order of the chunks: a recording or an audit. The bits
+/// are those that the core receives. Null samples are skipped.
 pub trait GradientObserver: Send {
-    /// The gradient of sample `sample`, `[D]`.
+    /// Receives the gradient of sample `sample`, `[D]`.
     fn sample(&mut self, sample: u32, mixed: &[f32]);
 }
 
-/// One way from samples to the sum of a step.
+/// A strategy to compute the sum of a step from samples.
 pub trait Accumulate<M: Mechanism> {
-    /// Adds the samples of `chunks`, taking gradients where `at` says and mixing them per sample before the clip. A witness is shown
-    /// each sample's, where each has one.
+    /// Adds the samples of `chunks`. Computes gradients at the points and views of `at`, and combines them per sample
+    /// before the clip. Passes each sample's gradient to `grad_observer`, if the strategy has single gradients.
     fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
@@ -66,8 +67,8 @@ pub trait Accumulate<M: Mechanism> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
-    /// The number of samples of `chunks`, whose indices are from 0, whose gradient at `params` is not finite; 0 if this way does not
-    /// look. Nothing is added to a sum.
+    /// Returns the number of samples in `chunks`, with chunk indices from 0, without a finite gradient at `params`.
+    /// Returns 0 if the strategy does not check. Does not add to a sum.
     fn count_non_finite(
         &mut self,
         _split: &Split,
@@ -77,15 +78,15 @@ pub trait Accumulate<M: Mechanism> {
         Ok(0)
     }
 
-    /// Number of sessions.
+    /// Returns the number of sessions.
     fn count(&self) -> usize;
 
-    /// Number of threads.
+    /// Returns the number of threads.
     fn threads(&self) -> usize {
         self.count()
     }
 
-    /// Finishes the step: the noise is drawn by all threads, and its bits do not depend on their number.
+    /// Finishes the step. All threads draw the noise, and its bits do not depend on their number.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ pub trait Accumulate<M: Mechanism> {
     }
 }
 
-/// Number of threads: `asked`, or that of processors. One in WebAssembly, which has no threads.
+/// Returns the number of threads: `asked`, or the number of processors. It is 1 in WebAssembly, which has no threads.
 pub fn threads(asked: Option<NonZeroUsize>) -> usize {
     if cfg!(target_family = "wasm") {
         return 1;
@@ -125,17 +126,17 @@ pub fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(parts: &mut [NoisePart
     });
 }
 
-/// Coordinates whose noise takes as long as a thread to start, some times over.
+/// Number of coordinates whose noise takes several times as long as starting a thread.
 const WORTH_A_THREAD: usize = 1 << 12;
 
-/// The parts that the sessions of all workers share.
+/// The data that the sessions of all workers share.
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
     /// The backend.
     pub backend: &'a dyn Backend,
     /// The graph that they run.
     pub grad: &'a GradGraph,
-    /// The samples they are fed.
+    /// The samples that they read.
     pub split: &'a Split,
     /// Rows of the physical batch.
     pub rows: NonZeroUsize,
@@ -146,7 +147,8 @@ pub struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// A one-thread session for the outputs whose names begin so: training computes no loss of a private sample.
+    /// Loads a single-threaded session for the outputs with these name prefixes. Training does not compute the loss of
+    /// a private sample.
     fn load(&self, prefixes: &[&str]) -> Result<Box<dyn Session>, BackendError> {
         let (model, plan) = plan(self.grad, prefixes, self.rows);
         self.backend.load(&model, &plan)
@@ -156,13 +158,13 @@ impl Sessions<'_> {
         new_batch(self.split, self.rows, self.normalize)
     }
 
-    /// One for each thread.
+    /// Creates one worker for each thread.
     fn each<W>(&self, make: impl Fn(&Self) -> Result<W, BackendError>) -> Result<Vec<W>, BackendError> {
         (0..self.threads).map(|_| make(self)).collect()
     }
 }
 
-/// A batch of `rows` rows of `split`, whose features are scaled by released constants if there are some.
+/// Creates a batch of `rows` rows of `split`. Released constants scale its features, if there are any.
 pub(crate) fn new_batch(
     split: &Split,
     rows: NonZeroUsize,
@@ -179,7 +181,7 @@ fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), Backen
     batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))
 }
 
-/// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
+/// Returns `grad` pruned to the outputs with these name prefixes, and the session specification.
 pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (ModelProto, SessionSpec) {
     let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
     let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
@@ -188,7 +190,7 @@ pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (ModelPr
     (model, SessionSpec { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 
-/// Returns true if the graph gives each sample's gradient as it is, not in factors.
+/// Returns true if the graph returns whole gradients of each sample instead of factors.
 pub(crate) fn has_whole_gradients(grad: &GradGraph) -> bool {
     let outputs = grad.outputs.iter().filter(|spec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix)));
     outputs.map(|spec| spec.elements(1)).eq(grad.parameters.iter().map(|spec| spec.elements(1)))
@@ -204,27 +206,27 @@ pub struct ParamLayout {
 }
 
 impl ParamLayout {
-    /// Of the parameters of `grad`.
+    /// Creates the layout of the parameters of `grad`.
     pub fn new(grad: &GradGraph) -> Self {
         Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
     }
 
-    /// Number of parameters in all.
+    /// Returns the total number of parameters.
     pub fn dim(&self) -> usize {
         self.lengths.iter().sum()
     }
 
-    /// Lengths of the parameters.
+    /// Returns the lengths of the parameter tensors.
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
-    /// The parts of a flat vector as inputs of many runs.
+    /// Returns the parts of a flat vector as inputs that many runs share.
     pub fn kept<'a>(&'a self, flat: &'a [f32]) -> KeptInputs<'a> {
         KeptInputs::new(self.split(flat).map(TensorRef::F32).collect())
     }
 
-    /// The parts of a flat vector, one a parameter.
+    /// Splits a flat vector into one part per parameter tensor.
     pub fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
         let mut rest = flat;
         self.lengths.iter().map(move |length| {
@@ -235,21 +237,22 @@ impl ParamLayout {
     }
 }
 
-/// The points and views at which a step takes each sample's gradients. Their mean over views, weighted over points, is the sample's.
+/// The evaluation points and views of a step. A sample's gradient is the mean over views of the weighted sum over
+/// points.
 #[derive(Clone, Copy)]
 pub struct GradsAt<'a> {
     /// The evaluation points.
     pub points: &'a [Point],
-    /// The views of each sample; none if it is taken as it is.
+    /// The views of each sample. `None` if samples are used unchanged.
     pub views: Option<Views<'a>>,
 }
 
-/// The evaluation points of a step, and their weights.
+/// An evaluation point of a step, with its weight.
 #[derive(Clone, Default, Debug)]
 pub struct Point {
     /// `[D]`, flat.
     pub params: Vec<f32>,
-    /// The weight of its gradient in the sample's.
+    /// The weight of its gradient in the sample's gradient.
     pub weight: f32,
 }
 

@@ -1,47 +1,48 @@
-//! An `.npz` file whose arrays grow side by side, so that none of them needs memory.
+//! An `.npz` file with arrays that grow in parallel, so that no array needs memory.
 //!
-//! The arrays' shapes are known before their numbers, and nothing is compressed, so every byte has its place in advance: the arrays
-//! one after the other, and the table of contents at the end. Checksums are written last.
-//! Format: PKWARE's APPNOTE 6.3.10 with the fields of Zip64, and NumPy's `.npy` 1.0 (2.0 for long headers).
+//! The shapes are known before the values, and nothing is compressed, so every byte has a fixed offset. The arrays
+//! follow each other, and the central directory is at the end. Checksums are written last.
+//!
+//! Format: PKWARE's APPNOTE 6.3.10 with the Zip64 fields, and NumPy's `.npy` 1.0 (2.0 for long headers).
 
 use crate::state::files::{AtomicFile, FileError};
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// Bytes of an entry's header in front of its name, up to the checksum, and of all after the name.
+/// Bytes of an entry's header before its name, up to the checksum, and after the name.
 const BEFORE_NAME: u64 = 30;
 const CRC_AT: u64 = 14;
 const EXTRA: u64 = 20;
-/// Flag: names are UTF-8.
+/// Flag for UTF-8 names.
 const UTF8: u16 = 1 << 11;
 /// The version that Zip64 needs, 4.5.
 const VERSION: u16 = 45;
-/// 1 January 1980, the first that the format knows: equal numbers give equal files.
+/// 1 January 1980, the earliest date of the format. A fixed date makes files with equal values equal.
 const DATE: u16 = 0x21;
-/// A field whose value is in the fields of Zip64.
+/// Marks a field with its value in the Zip64 fields.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// The file, and its arrays in order.
 pub(super) struct Archive {
     file: AtomicFile,
     entries: Vec<Entry>,
-    /// Offset of the table of contents.
+    /// Offset of the central directory.
     end: u64,
 }
 
 struct Entry {
-    /// With `.npy`.
+    /// The name, with `.npy`.
     name: String,
     /// Offset of its header.
     start: u64,
-    /// Offset of the next number, and of the end.
+    /// Offset of the next value, and of the end.
     next: u64,
     end: u64,
-    /// Bytes with the `.npy` header.
+    /// Number of bytes, with the `.npy` header.
     len: u64,
     crc: crc32fast::Hasher,
 }
 
-/// Bytes in little-endian order.
+/// A buffer of little-endian fields.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
@@ -67,11 +68,11 @@ impl Bytes {
     }
 }
 
-/// The header of an array of float32 of this shape.
+/// Returns the header of a float32 array of this shape.
 fn npy_header(shape: &[usize]) -> Vec<u8> {
     let extents: String = shape.iter().map(|extent| format!("{extent},")).collect();
     let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}");
-    // Padded so that the numbers begin at a multiple of 64.
+    // Padded so that the values begin at a multiple of 64.
     let padded = |before: usize| (before + text.len() + 1).next_multiple_of(64) - before;
     let start = Bytes(b"\x93NUMPY".to_vec());
     let (start, len) = match u16::try_from(padded(10)) {
@@ -119,7 +120,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Appends numbers to array `index`.
+    /// Appends values to array `index`.
     pub(super) fn append(&mut self, index: usize, values: &[f32]) -> Result<(), FileError> {
         let entry = &mut self.entries[index];
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -131,7 +132,7 @@ impl Archive {
         written.map_err(|error| self.file.failed(&error))
     }
 
-    /// Writes checksums and contents, and makes the file appear.
+    /// Writes checksums and the central directory, and gives the file its name.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         assert!(self.entries.iter().all(|entry| entry.next == entry.end), "every array is whole");
         if let Err(error) = self.finish() {
@@ -177,7 +178,7 @@ mod tests {
         fs::read(path).unwrap()
     }
 
-    // Entries have their checksum, their length and their numbers in order.
+    // Entries have their checksum, their length and their values in order.
     #[test]
     fn rows_of_arrays_lie_together() {
         let arrays = [("grad/é".to_owned(), vec![3, 2]), ("loss".to_owned(), vec![3])];

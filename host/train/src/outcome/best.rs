@@ -1,7 +1,7 @@
-//! The parameters of the best evaluation, of a run that may end early.
+//! The parameters of the best evaluation, for a run that may end early.
 //!
-//! They are a release like those of any step, so ε covers them. Which step is the best follows from the held-out figures, and is covered
-//! as these are. Memory and disk: one copy of the parameters.
+//! They are a release like those of any step, so ε covers them. The choice of the best step follows from the held-out
+//! figures, and has the same protection as these. Memory and disk: one copy of the parameters.
 
 use crate::state::files::{self, Access};
 use crate::{Evaluation, TrainConfig, TrainError};
@@ -9,22 +9,23 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 
-/// The file of these parameters in the private folder; absent where a run cannot end early.
+/// The file of the best parameters in the private folder. Absent if the run cannot end early.
 pub(crate) const BEST: &str = "best-params.bin";
 
 /// Parameters after a step.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct BestParams {
-    /// Steps before them.
+    /// Number of steps before them.
     step: u32,
-    /// Flat, in `grad.parameters` order.
+    /// Flat, in the order of `grad.parameters`.
     params: Vec<f32>,
-    /// True if the file is older.
+    /// True if the file is not up to date.
     is_new: bool,
 }
 
 impl BestParams {
-    /// Those that an earlier process kept in `folder`, if they are of the best of these evaluations.
+    /// Reads the parameters that an earlier process stored in `folder`, if they belong to the best of these
+    /// evaluations.
     pub(crate) fn begin(folder: Option<&Path>, evaluations: &[Evaluation], dim: usize) -> Self {
         let best = Evaluation::best(evaluations).map(|best| best.step);
         folder
@@ -33,7 +34,8 @@ impl BestParams {
             .unwrap_or_default()
     }
 
-    /// Takes `evaluated` if the last evaluation, which is of them, is the best, and if the run may end early.
+    /// Keeps `evaluated` if the last evaluation, which is of these parameters, is the best and if the run may end
+    /// early.
     pub(crate) fn keep(&mut self, config: &TrainConfig, evaluations: &[Evaluation], evaluated: &[f32]) {
         let Some(last) = evaluations.last().filter(|_| config.stop_early.is_some()) else { return };
         if Evaluation::best(evaluations).is_some_and(|best| best.step == last.step) {
@@ -43,7 +45,8 @@ impl BestParams {
         }
     }
 
-    /// Writes them into the private folder, if they are not there. To be called before a state with their evaluation is saved.
+    /// Writes the parameters into the private folder, if they are new. Call it before saving a state that has their
+    /// evaluation.
     pub(crate) fn write(&mut self, folder: &Path) -> Result<(), TrainError> {
         if self.is_new {
             files::write(&folder.join(BEST), &self.to_bytes(), Access::Private)?;
@@ -52,13 +55,13 @@ impl BestParams {
         Ok(())
     }
 
-    /// Of a run with these evaluations that ended early.
+    /// Returns the parameters of the best evaluation of a run that ended early.
     pub(crate) fn of_early_end(self, evaluations: &[Evaluation]) -> Option<Vec<f32>> {
         let best = Evaluation::best(evaluations)?;
         (best.step == self.step && !self.params.is_empty()).then_some(self.params)
     }
 
-    /// The step and the parameters, little-endian, and their SHA-256.
+    /// Returns the step and the parameters, little-endian, with their SHA-256.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.step.to_le_bytes().to_vec();
         bytes.extend(self.params.iter().flat_map(|x| x.to_le_bytes()));
@@ -110,7 +113,7 @@ mod tests {
         assert_eq!(best.of_early_end(&evaluations(&losses)), Some(vec![2.0, -0.0]));
     }
 
-    // A file that is damaged, of another run or of another evaluation counts for nothing.
+    // A file that is damaged, or from another run or another evaluation, is ignored.
     #[test]
     fn kept_parameters_belong_to_the_best_evaluation() {
         let folder = tempfile::tempdir().unwrap();

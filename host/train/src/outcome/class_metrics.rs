@@ -1,47 +1,49 @@
 //! Figures by class on held-out samples: confusion matrix, accuracy, precision, F1 and the area under the ROC curve.
 //!
-//! With `tp` the right answers of a class, `fp` the answers of other labels as this class and `fn` its labels answered otherwise:
+//! With `tp` the right predictions of a class, `fp` other labels predicted as this class, and `fn` its labels predicted
+//! otherwise:
 //!
 //! ```text
 //! accuracy = tp/(tp+fn)   precision = tp/(tp+fp)   F1 = 2tp/(2tp+fp+fn)
 //! AUC = (pairs of one of the class and one of the rest with the higher score for the first, ties one half) / pairs
 //! ```
 //!
-//! - The score of a class is the logarithm of its softmax share, rounded to f32 so that equal shares tie; of an output that answers by
-//!   its sign, the output.
-//! - A class without labels has no accuracy, one without answers no precision, one with neither no F1. A class without labels, or without
-//!   other labels, has no AUC, and neither has one with a score that is not a number.
+//! - The score of a class is its log-softmax, rounded to f32 so that equal shares tie. For an output that predicts by
+//!   its sign, the score is the output.
+//! - A class without labels has no accuracy, without predictions no precision, and without both no F1.
+//! - A class has no AUC if all or none of the labels are its own, or if a score is not a number.
 //! - A macro mean is over the classes that have the figure.
 //!
 //! # Privacy
 //!
-//! All of it is an exact function of held-out samples, so only exact test metrics release it.
+//! All figures are exact functions of held-out samples, so only exact test metrics release them.
 
 use serde::{Deserialize, Serialize};
 
-/// Of more classes there are no figures by class: their matrix would be most of the report.
+/// With more classes, figures by class are left out, because their matrix would fill most of the report.
 pub(crate) const MOST_CLASSES: usize = 256;
-/// Of more scores there is no AUC: they are held in memory.
+/// With more scores, the AUC is left out, because scores are stored in memory.
 const MOST_SCORES: usize = 1 << 24;
 
 /// Figures by class.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassMetrics {
-    /// Labels counted.
+    /// Number of labels.
     pub labels: u64,
-    /// Mean F1 over the classes that have one.
+    /// Mean F1 over the classes that have an F1.
     pub macro_f1: Option<f64>,
-    /// Mean AUC over the classes that have one, each against the rest.
+    /// Mean one-versus-rest AUC over the classes that have an AUC.
     pub macro_auc: Option<f64>,
-    /// Each class; of a loss with several outputs that answer by their sign, each output.
+    /// Figures of each class. For a loss with several outputs that predict by their sign, figures of each output.
     pub classes: Vec<ClassFigures>,
-    /// Labels by their class (row) and the class answered (column); empty for several outputs, which do not exclude each other.
+    /// Number of labels by class (row) and predicted class (column). Empty for several outputs, which do not exclude
+    /// each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<u64>>,
 }
 
 impl ClassMetrics {
-    /// With the names of the classes. Several outputs, which have no matrix, are no classes.
+    /// Adds the names of the classes. Several outputs, which have no matrix, are not classes.
     #[must_use]
     pub fn named(mut self, names: Option<&[String]>) -> Self {
         if !self.confusion.is_empty() {
@@ -56,36 +58,37 @@ impl ClassMetrics {
 /// Figures of one class.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassFigures {
-    /// The class, or the output, from 0.
+    /// The class, or the output, counted from 0.
     pub class: usize,
     /// The name of the class, if classes have names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Labels of this class.
+    /// Number of labels of this class.
     pub labels: u64,
-    /// Answers of this class.
+    /// Number of predictions of this class.
     pub answers: u64,
-    /// Right ones among them.
+    /// Number of right predictions.
     pub right: u64,
-    /// Share of its labels that were answered so: its recall.
+    /// Share of its labels that are predicted right, the recall.
     pub accuracy: Option<f64>,
-    /// Share of its answers that are right.
+    /// Share of its predictions that are right.
     pub precision: Option<f64>,
-    /// Harmonic mean of the two.
+    /// Harmonic mean of recall and precision.
     pub f1: Option<f64>,
-    /// Area under the ROC curve against the rest.
+    /// One-versus-rest area under the ROC curve.
     pub auc: Option<f64>,
 }
 
-/// Collects labels, answers and scores. A label has a column for each class; an output that answers by its sign is a column of its own.
+/// Collects labels, predictions and scores. A class label has a column per class. An output that predicts by its sign
+/// is a column.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Labels by class and answer.
+    /// Counts by label and prediction.
     counts: Vec<u64>,
     classes: usize,
-    /// One a column: whether it is of the class, and its score.
+    /// For each column, the scores, and whether the label is of the class.
     scores: Vec<Vec<(f32, bool)>>,
-    /// False once scores did not fit.
+    /// False after the scores exceeded the limit.
     scored: bool,
     columns: Columns,
 }
@@ -93,26 +96,26 @@ pub(crate) struct Tally {
 /// The meaning of a column of scores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Columns {
-    /// A class of one label.
+    /// A class of labels that exclude each other.
     Classes,
     /// An output with a label of its own.
     Outputs,
 }
 
 impl Tally {
-    /// For labels of so many classes that exclude each other.
+    /// Creates a tally for labels of this many classes that exclude each other.
     pub(crate) fn of_classes(classes: usize) -> Self {
         let (counts, scores) = (vec![0; classes * classes], vec![vec![]; classes]);
         Self { counts, classes, scores, scored: true, columns: Columns::Classes }
     }
 
-    /// For so many outputs, each of which answers yes or no.
+    /// Creates a tally for this many outputs, each of which predicts yes or no.
     pub(crate) fn of_outputs(outputs: usize) -> Self {
         let (counts, scores) = (vec![0; 4 * outputs], vec![vec![]; outputs]);
         Self { counts, classes: 2, scores, scored: true, columns: Columns::Outputs }
     }
 
-    /// A label below the number of classes, the answer and the logits, `classes` of them.
+    /// Adds a label below the number of classes, its prediction and its `classes` logits.
     pub(crate) fn add_class(&mut self, label: usize, answer: usize, logits: impl Iterator<Item = f32> + Clone) {
         self.counts[label * self.classes + answer] += 1;
         let logits = logits.map(f64::from);
@@ -123,13 +126,13 @@ impl Tally {
         }
     }
 
-    /// The label of output `output`, its answer and its score.
+    /// Adds the label of output `output`, its prediction and its score.
     pub(crate) fn add_output(&mut self, output: usize, label: bool, answer: bool, score: f32) {
         self.counts[4 * output + 2 * usize::from(label) + usize::from(answer)] += 1;
         self.hold(output, score, label);
     }
 
-    /// Holds one more score of a column, as long as all fit.
+    /// Stores a score of a column, as long as all fit.
     fn hold(&mut self, column: usize, score: f32, positive: bool) {
         if !self.scored {
             return;
@@ -141,7 +144,7 @@ impl Tally {
         }
     }
 
-    /// The figures.
+    /// Computes the figures.
     pub(crate) fn metrics(mut self) -> ClassMetrics {
         let scored = self.scored;
         let mut areas: Vec<Option<f64>> =
@@ -167,7 +170,7 @@ impl Tally {
         };
         let (classes, confusion): (Vec<ClassFigures>, Vec<Vec<u64>>) = match (self.columns, areas.len()) {
             (Columns::Outputs, 1) => {
-                // Yes and no, which exclude each other, have one area.
+                // Yes and no exclude each other, so they share one area.
                 let area = areas.pop().flatten();
                 let matrix = square(&self.counts);
                 ((0..2).map(|class| one(class, &matrix, class, area)).collect(), matrix)
@@ -194,14 +197,14 @@ impl Tally {
     }
 }
 
-/// The mean of what there is.
+/// Returns the mean of the figures that exist.
 fn mean(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let found: Vec<f64> = figures.flatten().collect();
     (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
 }
 
-/// The area under the ROC curve: positives that score above negatives, in integers up to the last division. None without both, or if a score
-/// is not a number.
+/// Returns the area under the ROC curve: the share of pairs with the positive above the negative, in integers up to the
+/// last division. Returns `None` if a class is absent or a score is not a number.
 fn area(scores: &mut [(f32, bool)]) -> Option<f64> {
     if scores.iter().any(|(score, _)| score.is_nan()) {
         return None;
@@ -222,7 +225,7 @@ fn area(scores: &mut [(f32, bool)]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Labels 0 to 2 of four classes, in halves so that scores tie.
+    /// Logits of four classes, in halves so that scores tie. The labels are 0 to 2.
     const LOGITS: [[f32; 4]; 24] = [
         [0.0, 0.5, 0.5, -1.0],
         [-0.5, 0.0, 0.0, 1.5],
@@ -289,7 +292,7 @@ mod tests {
         assert!(found.is_some_and(|found| (found - exact).abs() < 1e-12), "{found:?} {exact}");
     }
 
-    /// Pairs one by one.
+    /// Compares all pairs.
     fn slow_area(scores: &[(f32, bool)]) -> Option<f64> {
         let of = |positive| scores.iter().filter(move |(_, is)| *is == positive).map(|(score, _)| *score);
         let pairs = of(true).flat_map(|a| of(false).map(move |b| (a, b)));
@@ -308,8 +311,9 @@ mod tests {
         (count > 0.0).then(|| wins / count)
     }
 
-    /// Numbers of scikit-learn 1.9.1 on these: `confusion_matrix`, `recall_score`, `precision_score` and `f1_score` with `average=None` and
-    /// `labels=range(4)`, `f1_score(average='macro')`, and `roc_auc_score(labels == c, log_softmax[:, c].astype(float32))`.
+    /// Reference values from scikit-learn 1.9.1: `confusion_matrix`, `recall_score`, `precision_score` and `f1_score`
+    /// with `average=None` and `labels=range(4)`, `f1_score(average='macro')`, and `roc_auc_score(labels == c,
+    /// log_softmax[:, c].astype(float32))`.
     #[test]
     fn classes_are_as_scikit_learn_has_them() {
         type Figure = fn(&ClassFigures) -> Option<f64>;
@@ -334,7 +338,7 @@ mod tests {
         );
     }
 
-    /// The same of `SIGNS`, with `f1_score(average='macro')` over no and yes.
+    /// The same reference values for `SIGNS`, with `f1_score(average='macro')` over no and yes.
     #[test]
     fn yes_and_no_are_as_scikit_learn_has_them() {
         let mut tally = Tally::of_outputs(1);
@@ -350,7 +354,8 @@ mod tests {
         near(yes.accuracy, 0.5);
     }
 
-    /// Three outputs of ten samples; `f1_score`, `recall_score`, `precision_score` and `roc_auc_score` with `average=None`.
+    /// Three outputs of ten samples, with `f1_score`, `recall_score`, `precision_score` and `roc_auc_score` at
+    /// `average=None`.
     #[test]
     fn outputs_are_as_scikit_learn_has_them() {
         let scores = [
@@ -419,7 +424,7 @@ mod tests {
         assert_eq!(area(&mut []), None);
     }
 
-    /// One class, outputs that are not numbers, and more scores than are held.
+    /// Covers a single class, outputs that are not numbers, and more scores than are stored.
     #[test]
     fn figures_that_there_are_not_are_none() {
         let one = of_classes(&LOGITS[..3], &[2, 2, 2]);

@@ -1,4 +1,4 @@
-//! Names of columns and classes in a model's metadata: the data that the model is used with is put in their order.
+//! Names of columns and classes in a model's metadata. Later data are arranged in their order.
 
 use crate::TrainError;
 use damper_data::{DataError, DataNames, KnownNames};
@@ -6,11 +6,11 @@ use damper_onnx::pb::ModelProto;
 use damper_onnx::{CLASSES, COLUMNS, metadata, set_metadata};
 use serde::de::DeserializeOwned;
 
-/// The names that `model` holds.
+/// Returns the names that `model` has.
 ///
 /// # Errors
 ///
-/// An entry of the metadata is not as [`set_data_names`] writes it.
+/// A metadata entry does not have the form that [`set_data_names`] writes.
 pub fn data_names(model: &ModelProto) -> Result<DataNames, TrainError> {
     fn entry<T: DeserializeOwned>(model: &ModelProto, key: &str) -> Result<Option<T>, TrainError> {
         metadata(model, key).map(serde_json::from_str).transpose().map_err(|error| {
@@ -22,11 +22,11 @@ pub fn data_names(model: &ModelProto) -> Result<DataNames, TrainError> {
     Ok(DataNames { table: entry(model, COLUMNS)?, classes: entry(model, CLASSES)? })
 }
 
-/// Writes `names` into the metadata of `model`; what is not named stays.
+/// Writes `names` into the metadata of `model`. Entries without a new name stay.
 ///
 /// # Panics
 ///
-/// Never: names are JSON.
+/// Never, because names are valid JSON.
 pub fn set_data_names(model: &mut ModelProto, names: &DataNames) {
     if let Some(table) = &names.table {
         set_metadata(model, COLUMNS, Some(&serde_json::to_string(table).expect("names are JSON")));
@@ -36,11 +36,11 @@ pub fn set_data_names(model: &mut ModelProto, names: &DataNames) {
     }
 }
 
-/// Names that are known before data is read: `given`, of a run or a plan, else those of the model.
+/// Returns the names that are known before data is read: those of the run or the plan, otherwise those of the model.
 pub(crate) fn known(given: Option<&KnownNames>, model: &ModelProto) -> Result<Option<KnownNames>, TrainError> {
     let own = data_names(model)?;
     Ok(match given {
-        // A plan that names nothing leaves it to the model.
+        // If a plan has no names, the model's names apply.
         Some(known) => {
             let mut known = known.clone();
             known.names.table = known.names.table.or(own.table);

@@ -19,28 +19,28 @@ use std::num::NonZeroUsize;
 /// Rows of an evaluation batch.
 const ROWS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
-/// A session that evaluates.
+/// A session that evaluates the model.
 pub(crate) struct Evaluator {
     session: Box<dyn Session>,
     batch: Batch,
     kind: Kind,
     reduction: LossReduction,
-    /// A squared error of scaled labels is so much in the labels' unit.
+    /// Factor that converts a loss of scaled labels to the unit of the labels.
     unit: f64,
-    /// Labels and answers of the last evaluation.
+    /// Labels and predictions of the last evaluation.
     tally: Option<Tally>,
 }
 
 /// The figures of one row.
 struct Row {
     loss: f32,
-    /// Class labels that count, where labels are classes.
+    /// Number of counted labels, if labels are classes.
     labels: Option<u64>,
     right: u64,
     answers: u64,
 }
 
-/// The part of row `row` of a batch.
+/// Returns the part of row `row` in a batch.
 fn of_row<T>(values: &[T], row: usize) -> &[T] {
     let width = values.len() / ROWS;
     &values[row * width..][..width]
@@ -57,38 +57,40 @@ enum RowLabels<'a> {
 /// The rule by which a prediction counts as right.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The largest entry of the output along its class axis is the label's.
+    /// The label is the argmax of the output along its class axis.
     Classes(Classes),
-    /// The sign of each output is the label's side of one half.
+    /// The sign of each output matches the label's side of one half.
     Signs,
-    /// Nothing does, and a row's loss is of its text as a whole.
+    /// No predictions count. A row's loss is the mean over its whole text.
     Text,
-    /// Nothing does.
+    /// No predictions count.
     None,
 }
 
-/// How the classes lie in one sample's output.
+/// The layout of classes in one sample's output.
 #[derive(Clone, Copy)]
 struct Classes {
     count: usize,
-    /// From one class to the next.
+    /// Distance from one class to the next.
     stride: usize,
-    /// Each label is that of the place before it: the first has none.
+    /// True if each label belongs to the position before it. The first label then has no prediction.
     shifts: bool,
 }
 
-/// A loss of 1 in training, in the unit of the labels: they may be scaled, and then the loss is an error, squared or not.
+/// Returns the factor from a training loss to the unit of the labels. If labels are scaled, the loss is an error,
+/// squared or not.
 pub(crate) fn loss_unit(run: &Run) -> f64 {
     let std = run.data.train.label_scale().map_or(1.0, |(_, std)| std);
     match run.model.derive.loss {
         Loss::L1 => std,
-        // Neither a square nor an absolute difference: in the unit of the scaled labels.
+        // It is neither a square nor an absolute difference, so it stays in the unit of the scaled labels.
         Loss::Huber => 1.0,
         _ => std * std,
     }
 }
 
-/// Mean loss of `run` with `params` on `split`, and the share of right answers where the loss has classes: exact functions of its rows.
+/// Returns the mean loss of `run` with `params` on `split`, and the accuracy if the loss has classes. Both are exact
+/// functions of its rows.
 ///
 /// # Errors
 ///
@@ -106,7 +108,7 @@ impl Evaluator {
     pub(crate) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
         let grad = &run.model.grad;
         let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
-        // An output that does not hold the samples in front has a loss, but is not read for answers.
+        // An output without the samples in front has a loss, but its predictions are not read.
         let output = run.model.derive.output.as_ref().and_then(|name| find(name));
         let output = output.filter(|spec| spec.shape.first() == Some(&Dim::Batch));
         let value = run.model.graph.outputs.iter().map(|id| run.model.graph.value(*id));
@@ -131,7 +133,7 @@ impl Evaluator {
         let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
         let mut session = backend.load(&model, &plan)?;
-        // Whatever the backend cannot run is found out before anything is charged.
+        // The trial run finds models that the backend cannot run, before anything is charged.
         let made = made_up(grad, &plan, &run.model.params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         let (reduction, unit) = (run.model.derive.reduction, loss_unit(run));
@@ -139,8 +141,8 @@ impl Evaluator {
         Ok(Self { session, batch, kind, reduction, unit, tally: None })
     }
 
-    /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
-    /// over the labels that count: over tokens, of a language model.
+    /// Returns the mean loss and, if the loss has classes, the accuracy. If labels are classes, both are means over the
+    /// counted labels. For a language model these are tokens.
     pub(crate) fn evaluate(
         &mut self,
         split: &Split,
@@ -167,7 +169,8 @@ impl Evaluator {
         Ok((self.unit * loss / losses.max(1.0), accuracy))
     }
 
-    /// Figures of the last parameters, where `mean` is what is evaluated; none without one, or if their loss is not a number.
+    /// Returns figures of the last parameters, if the run evaluates the mean `mean`. Returns `None` without a mean, or
+    /// if the loss is not a number.
     pub(crate) fn last_iterate(
         &mut self,
         split: &Split,
@@ -182,8 +185,8 @@ impl Evaluator {
         Ok(loss.is_finite().then_some(LastIterate { loss, accuracy }))
     }
 
-    /// Figures by class of the last evaluation, or, if this process has made none, of a new one with `params`. None if the loss has no
-    /// classes, or too many.
+    /// Returns figures by class of the last evaluation. If this process has not evaluated, it evaluates `params`.
+    /// Returns `None` if the loss has no classes or too many.
     pub(crate) fn class_metrics(
         &mut self,
         split: &Split,
@@ -196,7 +199,7 @@ impl Evaluator {
         Ok(self.tally.take().map(Tally::metrics))
     }
 
-    /// For figures by class; none if the loss has no classes, or too many.
+    /// Returns a tally for figures by class. Returns `None` if the loss has no classes or too many.
     fn empty_tally(&self, split: &Split) -> Option<Tally> {
         let outputs = match split.labels() {
             Labels::Values { values, .. } => values.len() / split.len().max(1),
@@ -212,7 +215,8 @@ impl Evaluator {
         }
     }
 
-    /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
+    /// Returns sums over the rows of `split` for a noisy release: each row's share of right predictions, and its loss
+    /// divided by `loss_bound`.
     pub(crate) fn sums(
         &mut self,
         split: &Split,
@@ -230,7 +234,7 @@ impl Evaluator {
         Ok(sums)
     }
 
-    /// Hands loss, output and labels of each row that is not null to `reader`, in order.
+    /// Calls `reader` with loss, output and labels of each row that is not null, in order.
     fn each_output(
         &mut self,
         split: &Split,
@@ -265,7 +269,7 @@ impl Kind {
     fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
         let labels = self.compared(labels);
         let counted = match (self, labels) {
-            // Its padding may be classes, and its mean is over texts, as PyTorch's.
+            // Padding tokens may be valid classes here. The mean is over texts, as in PyTorch.
             (Self::Text, _) => None,
             (_, RowLabels::Classes(labels)) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
             _ => None,
@@ -278,7 +282,7 @@ impl Kind {
         Row { loss, labels: counted, right, answers }
     }
 
-    /// The labels that the outputs are compared with, from the first place on.
+    /// Returns the labels that the outputs are compared with, from the first position on.
     fn compared(self, labels: RowLabels<'_>) -> RowLabels<'_> {
         match (self, labels) {
             (Self::Classes(Classes { shifts: true, .. }), RowLabels::Classes([_, labels @ ..])) => {
@@ -288,7 +292,7 @@ impl Kind {
         }
     }
 
-    /// Adds the labels of one row that count, their answers and their scores to `tally`.
+    /// Adds the counted labels of one row, their predictions and their scores to `tally`.
     fn tally(self, output: &[f32], labels: RowLabels<'_>, tally: &mut Tally) {
         match (self, self.compared(labels)) {
             (Self::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, tally),
@@ -303,7 +307,8 @@ impl Kind {
 }
 
 impl Classes {
-    /// Right answers and answers among the labels of the first samples of an output. A label below 0 is not counted.
+    /// Returns the numbers of right predictions and of predictions, among the labels of the first samples of an output.
+    /// A negative label is not counted.
     fn judge(self, output: &[f32], labels: &[i64]) -> (u64, u64) {
         let mut right = 0;
         let mut answers = 0;
@@ -314,20 +319,20 @@ impl Classes {
         (right, answers)
     }
 
-    /// Hands each label that counts to `reader`, with the answer and where its first logit is.
+    /// Calls `reader` with each counted label, its prediction and the index of its first logit.
     fn each(self, output: &[f32], labels: &[i64], reader: &mut dyn FnMut(usize, usize, usize)) {
         for (place, label) in labels.iter().enumerate() {
             if let Ok(label) = usize::try_from(*label) {
                 let first = place / self.stride * self.count * self.stride + place % self.stride;
                 let logit = |class: usize| output[first + class * self.stride];
-                // The first of equal largest entries answers.
+                // Of equal maxima, the first is the prediction.
                 let answer = (0..self.count).fold(0, |best, i| if logit(i) > logit(best) { i } else { best });
                 reader(label, answer, first);
             }
         }
     }
 
-    /// Adds the labels that count, their answers and their logits to `tally`.
+    /// Adds the counted labels, their predictions and their logits to `tally`.
     fn tally(self, output: &[f32], labels: &[i64], tally: &mut Tally) {
         self.each(output, labels, &mut |label, answer, first| {
             let logits = (0..self.count).map(|class| output[first + class * self.stride]);
@@ -336,7 +341,8 @@ impl Classes {
     }
 }
 
-/// Right answers and answers among the labels of the first samples of an output. The label −100 is not counted.
+/// Returns the numbers of right predictions and of predictions, among the labels of the first samples of an output. The
+/// label −100 is not counted.
 fn signs(output: &[f32], labels: &[f32]) -> (u64, u64) {
     let counted = || output.iter().zip(labels).filter(|(_, label)| **label != -100.0);
     let right = counted().filter(|(output, label)| (**output > 0.0) == (**label > 0.5)).count();
@@ -352,12 +358,12 @@ mod tests {
     fn ignores_padding_and_ignored_labels() {
         let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
         assert_eq!(Classes { count: 2, stride: 1, shifts: false }.judge(&output, &[1, 1, -100]), (1, 2));
-        // Each label is compared with the answer at the place before it.
+        // Each label is compared with the prediction at the position before it.
         let next = Kind::Classes(Classes { count: 2, stride: 1, shifts: true });
         let row = next.row(0.5, &output, RowLabels::Classes(&[0, 1, 1, -100]));
         assert_eq!((row.labels, row.right, row.answers), (Some(2), 1, 2));
         assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
-        // A text counts once, however it is padded.
+        // A text counts once, for any padding.
         for labels in [[2, 1, 0], [2, 1, -100], [-100, -100, -100]] {
             let row = Kind::Text.row(0.5, &[], RowLabels::Classes(&labels));
             assert_eq!((row.labels, row.answers), (None, 0));

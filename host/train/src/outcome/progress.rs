@@ -1,48 +1,51 @@
-//! The events of a run, and who listens to them.
+//! The events of a run, and their listener.
 //!
 //! # Privacy
 //!
-//! An event has public values, and values that were released. Exact figures of held-out rows are the exception: ε does not cover these
-//! rows, and reports name them as not covered. So a listener may show, log and keep all of them. A listener that needs more
-//! is a part of the engine: a checkpoint has the key, the parameters and the optimizer's state, a recording has the gradients, and the
-//! best parameters are copied before anyone else has them. The engine calls these itself, at the places of the events.
+//! An event has public values and released values. Exact figures of held-out rows are the exception. ε does not cover
+//! these rows, and reports list them as not covered. So a listener may show, log and keep all of them.
+//!
+//! Code that needs more is part of the engine, which calls it at the points of the events. A checkpoint has the key,
+//! the parameters and the optimizer's state. A recording has the gradients. The best parameters are copied before
+//! anyone else has them.
 
 use crate::config::release_non_finite::NonFiniteCount;
 use crate::outcome::Evaluation;
 
 /// An event of a run.
 pub enum RunEvent<'a> {
-    /// A backend was opened: one line on which and why.
+    /// A backend was opened. One line with the backend and the reason for its choice.
     Opened(&'a str),
-    /// A share of all samples has its values of the frozen part, which are computed once before the first step.
+    /// This share of all samples has its values of the frozen part, which are computed once before the first step.
     ComputedOnce {
         /// From 0 to 1.
         share: f64,
     },
-    /// A run that had stopped goes on.
+    /// A stopped run resumes.
     Resumed(Resumed<'a>),
-    /// A public fact is worth a warning. It does not depend on rows of the data.
+    /// A warning about a public fact. It does not depend on rows of the data.
     Warned(&'a str),
-    /// A run that goes on cannot go on with its recording.
+    /// A resumed run cannot continue its recording.
     Unrecorded {
         /// The cause.
         why: &'a str,
-        /// True if a part of the recording is on the disk.
+        /// True if a part of the recording is on disk.
         has_part: bool,
     },
-    /// The number of training rows without a finite gradient was released, with noise that ε covers.
+    /// The number of training rows without a finite gradient was released, with noise. ε covers it.
     Counted(NonFiniteCount),
-    /// Some steps were released.
+    /// Steps were released.
     Stepped {
         /// The progress of the run.
         at: StepReport,
-        /// ε of the run's first steps, at least of those released: an upper bound by the run's accountant that never falls. A call takes
-        /// some tens of milliseconds, and a second or two for thousands of different steps.
+        /// ε of the run's first steps, counting at least the released steps. It is an upper bound by the run's
+        /// accountant and never falls. A call takes tens of milliseconds, or a second or two for thousands of different
+        /// steps.
         epsilon: &'a mut dyn FnMut(u32) -> f64,
     },
     /// The held-out split was evaluated.
     Evaluated(Evaluation),
-    /// The state after so many steps is on the disk.
+    /// The state after this many steps is on disk.
     Saved(u32),
     /// The last step was taken.
     Ended(Ended),
@@ -57,51 +60,51 @@ pub struct Ended {
     pub cause: EndCause,
 }
 
-/// Why no step follows.
+/// The reason why the steps end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndCause {
     /// All steps are taken.
     Complete,
-    /// The evaluations stopped to improve.
+    /// The evaluations stopped improving.
     Early,
-    /// The listener asked for it.
+    /// The listener requested a stop.
     Stopped,
 }
 
-/// Progress of the run, from public figures alone: speed is counted in expected samples.
+/// Progress of the run, from public figures alone. Speed is counted in expected samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepReport {
-    /// Steps released.
+    /// Number of released steps.
     pub step: u32,
-    /// Steps in all.
+    /// Number of steps in total.
     pub steps: u32,
-    /// Seconds since the first.
+    /// Seconds since the first step.
     pub seconds: f64,
-    /// Expected samples a second.
+    /// Expected samples per second.
     pub samples_per_second: f64,
 }
 
 /// The point from which a run resumes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resumed<'a> {
-    /// Steps that it has taken.
+    /// Number of steps taken.
     pub step: u32,
-    /// Steps after those that were charged and are lost.
+    /// Charged steps after those, which are lost.
     pub lost: u32,
     /// Evaluations so far.
     pub evaluations: &'a [Evaluation],
 }
 
-/// A listener to a run. `()` ignores all of it.
+/// A listener to a run. `()` ignores all events.
 pub trait Progress {
-    /// Takes an event.
+    /// Handles an event.
     fn on_event(&mut self, _event: RunEvent<'_>) {}
 
-    /// Takes a warning that depends on rows of the data, which ε does not cover. It is not an event, so it reaches no file, log or report. It is
-    /// for an interactive terminal, and for a caller that asks for it.
+    /// Handles a warning that depends on rows of the data, which ε does not cover. It is not an event, so it is not
+    /// written to files, logs or reports. It is for an interactive terminal, and for a caller that requests it.
     fn data_warning(&mut self, _text: &str) {}
 
-    /// Returns true if the run is to stop after the step that it has taken.
+    /// Returns true if the run must stop after the current step.
     fn stop(&mut self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The model that a run releases: its trained parameters in their places, adapters merged.
+//! The model that a run releases, with its trained parameters in place and adapters merged.
 
 use crate::Run;
 use damper_edit::lora::Adapted;
@@ -10,8 +10,9 @@ use std::borrow::Cow;
 pub type Named<'a> = Vec<(String, Cow<'a, [f32]>)>;
 
 impl Run {
-    /// What the trained model holds, by its names, in order: the parameters `params`, flat, in the gradient graph's order; or, if there are
-    /// adapters to merge, the other parameters and then the merged weights.
+    /// Returns the contents of the trained model by name, in order. These are the parameters `params`, flat, in the
+    /// gradient graph's order. If there are adapters to merge, they are the other parameters and then the merged
+    /// weights.
     ///
     /// # Errors
     ///
@@ -39,7 +40,7 @@ impl Run {
         Ok(others.chain(merged.into_iter().map(|(name, values)| (name, Cow::Owned(values)))).collect())
     }
 
-    /// The model with these trained parameters.
+    /// Returns the model with these trained parameters.
     ///
     /// # Errors
     ///

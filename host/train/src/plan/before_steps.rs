@@ -1,10 +1,11 @@
-//! The releases before the first step: their noise, and the one event that they are together.
+//! The releases before the first step: their noise, and the single event that they compose to.
 //!
 //! # Privacy
 //!
-//! Each is a discrete Gaussian release of all training rows at a rate of 1, to which a row adds at most its bound. A later one may depend on
-//! the values of an earlier one. Gaussian releases so composed cost what one Gaussian does whose inverse variance is the sum of theirs, in
-//! units of each bound (Dong, Roth and Su, Gaussian Differential Privacy, 2022, corollary 2). Discrete noise costs no more.
+//! Each is a discrete Gaussian release of all training rows at a rate of 1, and bounds the contribution of a row. A
+//! later release may depend on the values of an earlier release. Such a composition of Gaussian releases costs the same
+//! as a single Gaussian release (Dong, Roth and Su, Gaussian Differential Privacy, 2022, corollary 2). Its inverse
+//! variance is the sum of theirs, in units of each bound. Discrete noise does not cost more.
 
 use crate::config::TrainConfig;
 use crate::config::normalize_private::NormalizePrivate;
@@ -14,7 +15,7 @@ use damper_accounting::{Plan, upward};
 use damper_core::accounting::SampledGaussian;
 use damper_onnx::SettingError;
 
-/// The events of the releases whose noise is known.
+/// The events of the releases with known noise.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct BeforeSteps {
     /// Means and deviations of the features.
@@ -24,7 +25,7 @@ pub(crate) struct BeforeSteps {
 }
 
 impl BeforeSteps {
-    /// Those of a run with this configuration.
+    /// Returns the events of a run with this configuration.
     pub(crate) fn of(config: &TrainConfig) -> Result<Self, TrainError> {
         Ok(Self {
             normalize: config.normalize_private.as_ref().map_or(Ok(None), NormalizePrivate::event)?,
@@ -32,7 +33,7 @@ impl BeforeSteps {
         })
     }
 
-    /// All of them as one event.
+    /// Composes all of them into one event.
     pub(crate) fn joint(self) -> Result<Option<SampledGaussian>, TrainError> {
         Ok(match (self.normalize, self.non_finite) {
             (Some(one), Some(other)) => Some(one.and(other.multiplier())?),
@@ -41,7 +42,7 @@ impl BeforeSteps {
     }
 }
 
-/// Chooses the noise of each release whose multiplier is so, for a run of at most ε `target`.
+/// Chooses the noise of each release whose multiplier satisfies `those`, for a run of at most ε `target`.
 fn settle_those(config: &mut TrainConfig, target: f64, those: impl Fn(Option<f64>) -> bool) -> Result<(), TrainError> {
     let (accountant, delta) = (config.accountant, config.delta);
     if let Some(normalize) = config.normalize_private.as_mut().filter(|release| those(release.noise_multiplier)) {
@@ -53,7 +54,7 @@ fn settle_those(config: &mut TrainConfig, target: f64, those: impl Fn(Option<f64
     Ok(())
 }
 
-/// Chooses the noise that is open, for a run of at most ε `target`.
+/// Chooses the noise that is not set, for a run of at most ε `target`.
 pub(crate) fn settle(config: &mut TrainConfig, target: f64) -> Result<(), TrainError> {
     let given = [
         ("non_finite_noise_multiplier", config.release_non_finite.and_then(|count| count.noise_multiplier)),
@@ -62,7 +63,7 @@ pub(crate) fn settle(config: &mut TrainConfig, target: f64) -> Result<(), TrainE
     settle_those(config, target, |_| true)?;
     let Some(joint) = BeforeSteps::of(config)?.joint()? else { return Ok(()) };
     let alone = Plan::constant(joint.rate(), joint.multiplier(), None, 1)?.epsilon(config.accountant, config.delta)?;
-    // Noise that was chosen here leaves most of the budget.
+    // Noise chosen here leaves most of the budget, so only given noise can be too small.
     let given = given.into_iter().find_map(|(setting, multiplier)| Some((setting, multiplier?)));
     let Some((setting, multiplier)) = given.filter(|_| alone.epsilon >= target) else { return Ok(()) };
     let problem = format!(
@@ -72,12 +73,12 @@ pub(crate) fn settle(config: &mut TrainConfig, target: f64) -> Result<(), TrainE
     Err(SettingError::new(setting, multiplier, problem).into())
 }
 
-/// Checks the noise that is given, for a run whose ε follows.
+/// Checks the given noise, for a run whose ε follows from its noise.
 pub(crate) fn settle_given(config: &mut TrainConfig) -> Result<(), TrainError> {
     settle_those(config, f64::INFINITY, |multiplier| multiplier.is_some())
 }
 
-/// Chooses the noise that is still open, where the steps of `plan` alone say what the run may cost.
+/// Chooses the noise that is not set, if the steps of `plan` alone determine the run's ε.
 pub(crate) fn settle_open(config: &mut TrainConfig, plan: &Plan) -> Result<(), TrainError> {
     let normalize = config.normalize_private.iter().map(|release| release.noise_multiplier);
     let counts = config.release_non_finite.iter().map(|release| release.noise_multiplier);

@@ -1,4 +1,4 @@
-//! The checks of settings that no later one would name.
+//! Checks of settings that no later check would name.
 
 use crate::config::normalize_private::NormalizePrivate;
 use crate::engine::not_private;
@@ -10,7 +10,7 @@ use damper_grad::Readout;
 use damper_onnx::SettingError;
 use std::fmt::Display;
 
-/// Refuses settings of a run whose held-out rows are `test`, with the reason.
+/// Returns an error for settings that do not fit a run with held-out rows from `test`, with the reason.
 pub(super) fn check_settings(test: Option<&TestSource>, config: &TrainConfig) -> Result<(), TrainError> {
     let refuse = |setting, value: &dyn Display, problem| Err(SettingError::new(setting, value, problem).into());
     let positive = |setting, value: f64| {

@@ -1,7 +1,8 @@
-//! Correlated noise as it is asked for, and its run: matrix, pattern of the samples' steps, σ.
+//! Settings of correlated noise, and the noise of a run: its matrix, the participation pattern of a sample, and σ.
 //!
-//! Everything is fixed before data is read, from the configuration and the numbers of samples and parameters. A fixed order or cyclic
-//! Poisson draws give the pattern ([`sampler`](crate::engine::sampler)); the core proves and runs the noise (`damper_core::noise::CorrelatedGaussian`).
+//! Everything is fixed before data is read, from the configuration and the numbers of samples and parameters. A fixed
+//! order or cyclic Poisson sampling determines the pattern ([`sampler`](crate::engine::sampler)). The core has the
+//! noise and its proof (`damper_core::noise::CorrelatedGaussian`).
 
 use crate::engine::sampler::epoch_steps;
 use crate::plan::before_steps::BeforeSteps;
@@ -13,7 +14,7 @@ use damper_core::noise::{AnyCorrelation, Correlation, Participation};
 use damper_onnx::SettingError;
 use std::fmt;
 
-/// Refuses settings that go with no price, with the reason.
+/// Returns an error for settings without a privacy cost, with the reason.
 pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
     let refuse = |setting, value: &dyn fmt::Display, problem| Err(SettingError::new(setting, value, problem).into());
     if config.groups.is_some() && config.sampler != Sampler::CyclicPoisson {
@@ -71,7 +72,7 @@ pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
     }
 }
 
-/// The steps of a sample in a run of `steps` steps on `samples` samples.
+/// Returns the participation pattern of a sample in a run of `steps` steps on `samples` samples.
 fn participation(config: &TrainConfig, steps: u32, samples: u64) -> Result<Participation, TrainError> {
     if steps > Participation::MAX_STEPS {
         return Err(AccountingError::FactorizedSteps(steps.into()).into());
@@ -83,7 +84,7 @@ fn participation(config: &TrainConfig, steps: u32, samples: u64) -> Result<Parti
     Ok(Participation::new(steps, separation, steps.div_ceil(separation.max(1)))?)
 }
 
-/// The run of these steps, before σ is known.
+/// Returns the run of these steps, before σ is known.
 fn unpriced(
     config: &TrainConfig,
     steps: u32,
@@ -126,10 +127,10 @@ fn unpriced(
     })
 }
 
-/// Rounds of settling a miss of the target by the rounding of an accountant.
+/// Rounds of correcting σ if the rounding of an accountant misses the target.
 const ROUNDS: u32 = 16;
 
-/// The run with its σ, and its plan. `rate` is that of a draw.
+/// Returns the run with its σ, and its plan. `rate` is the sampling rate of a draw.
 pub(crate) fn priced(
     config: &TrainConfig,
     steps: u32,
@@ -163,7 +164,8 @@ pub(crate) fn priced(
     }
 }
 
-/// The same noise for other steps, samples and parameters, as an audit trains on them: what it costs is another question.
+/// Returns the same noise for other steps, samples and parameters, as an audit trains on them. The privacy cost does
+/// not carry over.
 pub(crate) fn fitted(
     run: CorrelatedRun,
     config: &TrainConfig,
@@ -175,7 +177,8 @@ pub(crate) fn fitted(
     Ok(CorrelatedRun { participation: participation(config, steps, samples)?, parameters, ..run })
 }
 
-/// Root loss of the correlated noise over that of independent noise at the same price, for the sum over steps: below 1 is a gain.
+/// Returns the root loss of the correlated noise divided by that of independent noise at the same privacy cost, for the
+/// sum over steps. Below 1 is a gain.
 pub(crate) fn loss_share(run: &CorrelatedRun) -> f64 {
     let participation = run.participation;
     let times = f64::from(participation.participations());

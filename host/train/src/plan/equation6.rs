@@ -1,4 +1,4 @@
-//! ADP's equation 6: the noise that its theorem asks for.
+//! ADP's equation 6: the noise that its theorem requires.
 //!
 //! ```text
 //! σ² = (16·G)²·B_δ/(n²·ε²)·Σ_t 1/α_t²          B_δ = ln(16·T·q/δ)·ln(1.25/δ)
@@ -9,14 +9,16 @@
 //!
 //! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", theorem C.1.
 //!
-//! The theorem's conditions fail in the paper's own runs, its neighbours replace a sample, and its sampling is not Poisson's. So this
-//! sets the noise as the paper did, and the accountant prices what runs.
+//! The theorem's conditions do not hold in the paper's own runs. Its neighbours replace a sample, and its sampling is
+//! not Poisson sampling. So this code sets the noise as the paper did, and the accountant computes the privacy cost of
+//! the actual run.
 
 use crate::TrainError;
 use damper_core::accounting::Rate;
 use damper_onnx::SettingError;
 
-/// The noise multiplier of the first step for the paper's `ε̄`, at these factors `α_t`; all 1 where none are given.
+/// Returns the noise multiplier of the first step for the paper's `ε̄`, with these factors `α_t`. All factors are 1 if
+/// none are given.
 pub(crate) fn multiplier(
     epsilon: f64,
     rate: Rate,
@@ -43,7 +45,7 @@ pub(crate) fn multiplier(
 mod tests {
     use super::*;
 
-    /// The paper's CIFAR-10 runs: 195 steps an epoch, 60 epochs. `B_δ` is 215.7 there.
+    /// The paper's CIFAR-10 runs have 195 steps per epoch and 60 epochs. Their `B_δ` is 215.7.
     #[test]
     fn gives_the_papers_noise() {
         let rate = Rate::of(256, 50_000).unwrap();
@@ -53,7 +55,8 @@ mod tests {
         }
     }
 
-    /// Its polynomial schedule, `α_t² = √((20 + t)/20)`: `Σ 1/α_t²` lies between `∫ √(20/(20 + t)) dt` and that plus 1.
+    /// The paper's polynomial schedule, `α_t² = √((20 + t)/20)`: `Σ 1/α_t²` lies between `∫ √(20/(20 + t)) dt` and that
+    /// plus 1.
     #[test]
     fn schedules_count_by_their_sum() {
         let rate = Rate::of(256, 50_000).unwrap();

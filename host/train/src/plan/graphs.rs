@@ -9,15 +9,16 @@ use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
 use std::num::NonZeroUsize;
 
-/// The graph that the workers read: they take outer products themselves.
+/// Returns options for the graph that the workers read. Workers compute outer products themselves.
 pub(super) fn as_read(options: &DeriveOptions) -> DeriveOptions {
     let readout =
         if options.readout == Readout::PerSample { Readout::Factored { positions: true } } else { options.readout };
     DeriveOptions { readout, ..options.clone() }
 }
 
-/// The graph of whole gradients, for a run whose exact sum is taken on a device, which makes no outer products. None for other runs. None also if
-/// the graph adds scattered values: a device may add them in another order each time.
+/// Returns the graph of whole gradients, for a run that takes its exact sum on a device, which does not compute outer
+/// products. Returns `None` for other runs. Also returns `None` if the graph scatters sums, because a device may add
+/// them in another order each time.
 pub(crate) fn whole(
     graph: &Graph,
     derived: &DeriveOptions,
@@ -32,8 +33,8 @@ pub(crate) fn whole(
     Ok((!scatters).then_some(whole))
 }
 
-/// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its
-/// bound would not hold.
+/// Returns the graph of clipped sums, if requested, with as many points as the filter needs. Returns an error if the
+/// bound of this path would not hold.
 pub(super) fn clipped(
     graph: &Graph,
     derived: &DeriveOptions,
@@ -58,7 +59,7 @@ pub(super) fn clipped(
     Ok(Some(derive(graph, &options)?))
 }
 
-/// The rows asked for, or as many as `memory` bytes hold.
+/// Returns the requested number of rows, or as many as fit in `memory` bytes.
 pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     rows.or_else(|| cost.rows(memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
@@ -69,9 +70,9 @@ pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Re
     })
 }
 
-/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+/// Returns the model file's values of the trained parameters, flat, in the gradient graph's order.
 pub fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
     let of = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name)?.initial.as_f32();
-    // Grown value by value, they would take up to twice their memory for the whole run.
+    // Growing the vector value by value could keep twice its memory for the whole run.
     grad.parameters.iter().filter_map(|spec| of(&spec.name)).collect::<Vec<_>>().concat()
 }

@@ -1,13 +1,13 @@
-//! Metrics of the held-out rows, and the privacy cost of noisy ones.
+//! Metrics of the held-out rows, and the privacy cost of noisy metrics.
 //!
 //! # Privacy
 //!
-//! A row is either a training row or a held-out row, by its position or its file, which is public. With private metrics the protected
-//! data set is the union. The releases form one adaptive sequence, in which a step reads training rows alone and an evaluation reads
-//! held-out rows alone:
+//! A row is either a training row or a held-out row, by its position or its file, which is public. With private metrics
+//! the protected data set is the union. The releases form one adaptive sequence. In it, a step reads only training
+//! rows, and an evaluation reads only held-out rows:
 //!
-//! - Neighbours that differ in a training row: given everything released before, an evaluation has the same distribution on both.
-//!   Only steps add to the privacy loss, so it is that of the training events.
+//! - Neighbours that differ in a training row: given all earlier releases, an evaluation has the same distribution on
+//!   both. Only steps add to the privacy loss, so it is that of the training events.
 //! - Neighbours that differ in a held-out row: a step has the same distribution on both. Only evaluations add to the loss.
 //!
 //! So the run satisfies (ε, δ) with the larger ε of the two parts at the same δ: parallel composition.
@@ -18,28 +18,28 @@ use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::threshold::CountNoise;
 use damper_onnx::SettingError;
 
-/// The least noise on a sum, in rows.
+/// Minimum noise on a sum, in rows.
 const LEAST: f64 = 0.25;
 
 /// The noise of private metrics.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PrivateMetrics {
-    /// On each sum, in rows.
+    /// Noise on each sum, in rows.
     pub noise: CountNoise,
-    /// A row's loss counts as this much at most, above and below zero.
+    /// Bound on the magnitude of a row's loss.
     pub loss_bound: f32,
-    /// True if right answers are released next to the loss.
+    /// True if the number of right answers is released next to the loss.
     pub with_accuracy: bool,
-    /// True if no sample's loss is below 0, so that a mean below 0 is noise.
+    /// True if a sample's loss is never negative, so that a negative mean is noise.
     pub loss_is_nonnegative: bool,
     /// Number of releases in the run.
     pub releases: u32,
-    /// The price of all releases.
+    /// The plan of all releases, which determines their privacy cost.
     pub plan: Plan,
 }
 
 impl PrivateMetrics {
-    /// Noise with which all `releases` cost at most `target` at `delta`, or the least noise that there is.
+    /// Chooses noise with which all `releases` cost at most `target` at `delta`, or the minimum noise.
     pub(crate) fn new(
         accountant: Accountant,
         (target, delta): (f64, f64),
@@ -62,7 +62,7 @@ impl PrivateMetrics {
             })?;
             let other = with_accuracy.then(|| noise.multiplier());
             let plan = Plan::constant(Rate::ONE, noise.multiplier(), other, u64::from(releases))?;
-            // The price of a little more noise may be rounded up by a thousandth more.
+            // The ε of slightly more noise may be rounded up by a thousandth more.
             if plan.epsilon(accountant, delta)?.epsilon <= target || each <= LEAST {
                 return Ok(Self { noise, loss_bound, with_accuracy, loss_is_nonnegative, releases, plan });
             }
@@ -70,24 +70,24 @@ impl PrivateMetrics {
         }
     }
 
-    /// Mean loss and the share of right answers, of noisy sums over `rows` rows. The row count is public; a null row counts as 0. What noise
-    /// moves beyond the figures' own bounds is clamped to them.
+    /// Returns the mean loss and the share of right answers from noisy sums over `rows` rows. The row count is public,
+    /// and a null row counts as 0. Values that the noise moves beyond their bounds are clamped.
     pub(crate) fn figures(&self, [right, loss]: [f64; 2], rows: usize) -> (f64, Option<f64>) {
         let mean = |sum: f64| sum / rows.max(1) as f64;
         let accuracy = self.with_accuracy.then(|| mean(right).clamp(0.0, 1.0));
         let least = if self.loss_is_nonnegative { 0.0 } else { -1.0 };
-        // Without the sign of a zero.
+        // Adding 0 removes the sign of a zero.
         (f64::from(self.loss_bound) * (mean(loss).clamp(least, 1.0) + 0.0), accuracy)
     }
 
-    /// One release: both sums together.
+    /// Returns the event of one release, which has both sums.
     #[must_use]
     pub fn event(&self) -> Option<SampledGaussian> {
         self.plan.events().first().map(|(event, _)| *event)
     }
 }
 
-/// The steps between two evaluations, where some come before the end.
+/// Returns the number of steps between two evaluations, if there are evaluations before the end.
 pub(crate) fn steps_between(config: &TrainConfig, rate: Rate) -> Option<u32> {
     config.evaluate_every.map(|epochs| ((epochs / rate.as_f64()).round() as u32).max(1))
 }
@@ -116,7 +116,7 @@ mod tests {
         assert!(PrivateMetrics::new(Accountant::Pld, (1e-7, 1e-9), 4000, 10.0, (true, true)).is_err());
     }
 
-    // A squared error below 0 is none; a loss of the model's own may be below 0.
+    // A negative squared error cannot occur. A loss that the model computes may be negative.
     #[test]
     fn figures_stay_within_their_bounds() {
         let metrics = |loss_is_nonnegative| {

@@ -1,4 +1,4 @@
-//! The inputs and the output that a model's graph asks of a data set.
+//! The inputs that a data set must provide for a model's graph, and the model's output.
 
 use crate::TrainError;
 use damper_data::{InputShape, LabelKind};
@@ -7,10 +7,10 @@ use damper_onnx::graph::{Graph, TensorData, Value, ValueId};
 use damper_onnx::{Dim, SettingError, TensorSpec, attr_int};
 use std::collections::HashMap;
 
-/// The output that feeds the loss: the one asked for, else the model's only one.
+/// Returns the output that feeds the loss: the requested output, otherwise the only output of the model.
 pub(super) fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainError> {
     let named = |name: &String| graph.outputs.iter().find(|id| graph.value(**id).name == *name);
-    // `derive` has refused a model that has no such output, and one with several and no choice.
+    // `derive` has rejected a model without such an output, and a model with several outputs and no choice.
     match (&options.loss, &options.output) {
         (Loss::Output(name), _) | (_, Some(name)) => named(name),
         _ => graph.outputs.first(),
@@ -19,7 +19,7 @@ pub(super) fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<Valu
     .ok_or_else(|| SettingError::new("output", "", "the model has no output").into())
 }
 
-/// The labels that the loss takes.
+/// Returns the kind of labels that the loss takes.
 pub(super) fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {
     let shape = grad.labels.as_ref().map(fixed);
     match options.loss {
@@ -32,10 +32,10 @@ pub(super) fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGrap
     }
 }
 
-/// The number of classes of the output that feeds the loss, and how many numbers lie between one class and the next in
-/// a sample's part of it.
+/// Returns the number of classes of the output that feeds the loss, and the stride between classes in a sample's part
+/// of it.
 pub(crate) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
-    // As the loss sees it: the samples in front, and where they were an axis of their own, that axis gone.
+    // The loss sees the batch axis in front. If samples are an axis of their own, that axis is removed.
     let mut rest = output.shape.clone();
     if let Some(batch) = output.batch.filter(|batch| rest[batch.axis] == 1) {
         rest.remove(batch.axis);
@@ -46,7 +46,7 @@ pub(crate) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usi
     (rest.get(axis).copied().unwrap_or(1), rest.iter().skip(axis + 1).product())
 }
 
-/// A data input as the data set is to give it.
+/// Returns the shape that the data set must provide for an input.
 pub(super) fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
     let input = graph.inputs.iter().find(|id| graph.value(**id).name == spec.name);
     InputShape {
@@ -57,10 +57,10 @@ pub(super) fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
     }
 }
 
-/// The rows of the smallest table that `input`'s numbers are looked up in, where they are: below it each of them must be. Where constants
-/// are added to them first, fewer rows by the least of these.
+/// Returns the row count of the smallest embedding matrix that `input` indexes, if any. Each index must be below it. If
+/// constants are added to the indices first, the least of these constants is subtracted from the row count.
 fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
-    // Values that are the input's numbers and a constant each, of which the least.
+    // Values that equal the input plus a constant, with the least such constant.
     let mut same = HashMap::from([(input, 0i64)]);
     let mut least: Option<usize> = None;
     for node in &graph.nodes {
@@ -77,7 +77,7 @@ fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
                 let rows = rows.map(|rows| usize::try_from(rows as i64 - offset(1).unwrap_or(0)).unwrap_or(0));
                 least = [least, rows].into_iter().flatten().min();
             }
-            // Numbers that only change their place or type.
+            // Operators that only move values or change their type.
             "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" => {
                 same.extend(offset(0).into_iter().flat_map(|offset| node.outputs.iter().map(move |id| (*id, offset))));
             }

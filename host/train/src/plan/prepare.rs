@@ -1,4 +1,4 @@
-//! Everything that is fixed before the first step: the graphs, the rate, the noise, the privacy cost.
+//! Everything that is fixed before the first step: the graphs, the rate, the noise and the privacy cost.
 
 use crate::engine::worker::ParamLayout;
 use crate::plan::check::check_settings;
@@ -19,20 +19,20 @@ use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Reads, checks, derives and calibrates. Nothing is released and nothing written.
+/// Reads, checks, derives and calibrates. Does not release or write anything.
 ///
 /// # Errors
 ///
-/// A setting, the model or the data is at fault; the message says which, and what to do.
+/// A setting, the model or the data is wrong. The message names it and the fix.
 pub fn prepare(source: &InputFiles, config: TrainConfig) -> Result<Run, TrainError> {
     prepare_on(source, config, Ok)
 }
 
-/// [`prepare`], on what `change` makes of the data: a part of the samples, which is chosen without looking at them.
+/// Runs [`prepare`] on a part of the data: the samples that `change` selects without looking at them.
 ///
 /// # Errors
 ///
-/// As [`prepare`], or those of `change`.
+/// Those of [`prepare`] and of `change`.
 pub fn prepare_on(
     source: &InputFiles,
     mut config: TrainConfig,
@@ -42,7 +42,7 @@ pub fn prepare_on(
     check_settings(source.data_options.test.as_ref(), &config)?;
     config.method.check(&config.optimizer)?;
     let mut of_run = source.clone();
-    // What is scaled by released constants is rounded after that.
+    // Features that released constants scale are rounded after scaling.
     of_run.data_options.unrounded = config.normalize_private.is_some();
     let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } =
         read(&of_run)?;
@@ -63,7 +63,7 @@ pub fn prepare_on(
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
     let rows = |cost| physical_batch(config.physical_batch, config.memory, cost);
-    // One shape for both parts.
+    // Both parts use the same physical batch.
     let of_frozen = frozen.as_ref().map(|part| rows(part.cost)).transpose()?;
     let physical_batch = of_frozen.into_iter().fold(rows(cost)?, NonZeroUsize::min);
     let mut warnings = mem::take(&mut priced.warnings);
@@ -77,7 +77,7 @@ pub fn prepare_on(
     warnings.of_data.extend(of_data::all(&data)?);
 
     let params = initial(&graph, &grad);
-    // A copy of all parameters less for the whole run.
+    // Drops one copy of all parameters for the whole run.
     graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![].into()));
     let held_out = HeldOutChoice {
         of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
@@ -100,7 +100,7 @@ pub fn prepare_on(
     Ok(run)
 }
 
-/// Refuses settings that the data's shapes do not fit.
+/// Returns an error for settings that do not fit the shapes of the data.
 fn check_data(config: &TrainConfig, data: &Dataset) -> Result<(), TrainError> {
     if let Some(augment) = &config.augment {
         augment.check(&data.train)?;

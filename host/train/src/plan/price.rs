@@ -1,4 +1,4 @@
-//! The privacy cost of a run: rate, steps and noise, from the configuration and the number of samples alone.
+//! The privacy cost of a run. Rate, steps and noise follow from the configuration and the number of samples alone.
 
 mod correlated;
 mod delta;
@@ -19,15 +19,15 @@ use rates::Rates;
 /// Terms and plan of the steps.
 pub(super) struct Priced {
     pub(super) terms: Terms,
-    /// The probability that a draw is cut.
+    /// The probability that a batch is truncated.
     pub(super) cut: f64,
-    /// None if the run is not private.
+    /// `None` if the run is not private.
     pub(super) plan: Option<Plan>,
     pub(super) warnings: Warnings,
 }
 
-/// Prices a run of so many parameters on `samples` samples, without their data. Sets the noise of counts and of releases before the steps
-/// that `config` leaves open.
+/// Computes the privacy cost of a run with this many parameters on `samples` samples, without their data. Sets the
+/// noise of counts and of releases before the steps, if `config` leaves it open.
 pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     match config.budget {
         Budget::Epsilon(target) => before_steps::settle(config, target)?,
@@ -41,7 +41,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -
     Ok(priced)
 }
 
-/// Prices the steps, with the releases before them whose noise is known.
+/// Computes the privacy cost of the steps, with the releases before them whose noise is known.
 fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     let rates = Rates::new(config, samples)?;
     let mut warnings = Warnings::default();
@@ -63,7 +63,7 @@ fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Res
 }
 
 impl Price {
-    /// The cost of `priced`, and of metrics with this loss if the data `has_held_out` rows.
+    /// Returns the cost of `priced`. If the data `has_held_out` rows, it includes metrics with this loss.
     pub(super) fn new(
         config: &TrainConfig,
         priced: Priced,
@@ -86,7 +86,7 @@ impl Price {
     }
 }
 
-/// The price of training; and the δ that it is of, less than the run's where draws are cut.
+/// Returns the privacy cost of training, and the δ it holds for, which is below the run's δ if batches are truncated.
 pub(super) fn of_training(
     config: &TrainConfig,
     plan: &Plan,
@@ -100,7 +100,7 @@ pub(super) fn of_training(
     })
 }
 
-/// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.
+/// Returns the noise of private metrics, if requested. It does not depend on the held-out rows.
 pub(super) fn private_metrics(
     config: &TrainConfig,
     loss: &Loss,
@@ -113,7 +113,7 @@ pub(super) fn private_metrics(
         Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
     };
     let with_accuracy = loss.is_of_classes() || *loss == Loss::BceWithLogits;
-    // The loss that a model computes itself may have any sign.
+    // A loss that the model computes may have any sign.
     let is_nonnegative = !matches!(loss, Loss::Output(_));
     let releases = evaluations(terms.steps, steps_between(config, terms.rate));
     let target = (target, config.delta);

@@ -1,4 +1,4 @@
-//! Reading a model and its data.
+//! Reads a model and its data.
 
 use crate::TrainError;
 use crate::outcome::data_names;
@@ -21,23 +21,23 @@ use std::path::PathBuf;
 pub struct InputFiles {
     /// The `.onnx` file.
     pub model: PathBuf,
-    /// Changes to it as it is read. The seed is that of missing weights, not of a run's noise.
+    /// Changes to the file as it is read. Its seed is for missing weights, not for the noise.
     pub of_file: LoadOptions,
-    /// Options of its graph.
+    /// Options of the graph.
     pub graph: GraphOptions,
-    /// Low-rank adapters beside its weights, if they are asked for.
+    /// Low-rank adapters added to the weights, if requested.
     pub lora: Option<Lora>,
-    /// The loss and what feeds it.
+    /// The loss and the output that feeds it.
     pub derive: DeriveOptions,
-    /// `KIND:PATH`.
+    /// The data, as `KIND:PATH`.
     pub data: String,
-    /// Options of the data; `labels` and `inputs` are filled in from the model.
+    /// Options of the data. `labels` and `inputs` are set from the model.
     pub data_options: DataOptions,
 }
 
 #[cfg(test)]
 impl InputFiles {
-    /// A model of `onnx-models`, and the digits.
+    /// A model of `onnx-models`, with the digits data.
     pub(crate) fn digits(model: &str) -> Self {
         let models = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
         Self {
@@ -52,13 +52,13 @@ impl InputFiles {
     }
 }
 
-/// A model, read.
+/// A model as read.
 pub(super) struct Network {
     model: ModelProto,
     adapted: Option<Adapted>,
     warnings: Vec<String>,
     init_seed: Option<u64>,
-    /// The options that it was read with, with sizes that the data have.
+    /// The options used to read the model, with sizes taken from the data.
     options: GraphOptions,
     graph: Graph,
     pub(super) grad: GradGraph,
@@ -86,9 +86,9 @@ pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
     Ok(Network { model, adapted, warnings, init_seed, options, graph, grad })
 }
 
-/// Fixes the axes that the model leaves open by the shapes of arrays of samples. Returns a line with the sizes, if there are any.
+/// Fixes open axes of the model by the shapes of arrays of samples. Returns a line with the sizes, if there are any.
 fn take_sizes(model: &ModelProto, source: &InputFiles, options: &mut GraphOptions) -> Option<String> {
-    // That the inputs cannot be read is found by the graph.
+    // Reading the graph reports inputs that cannot be read.
     let inputs = open_inputs(model, options).ok()?;
     if inputs.iter().all(|input| input.extents.iter().all(Option::is_some)) {
         return None;
@@ -107,7 +107,7 @@ fn take_sizes(model: &ModelProto, source: &InputFiles, options: &mut GraphOption
     (!list.is_empty()).then(|| format!("the data fix the model's open axes, as `shape` would: {}", list.join(", ")))
 }
 
-/// A model and its data, read.
+/// A model and its data, as read.
 #[derive(Debug)]
 pub struct ModelAndData {
     pub(super) model: ModelProto,
@@ -124,11 +124,11 @@ pub struct ModelAndData {
     pub data: Dataset,
 }
 
-/// Reads, checks and derives.
+/// Reads the model and the data, checks them, and derives the gradient graph.
 ///
 /// # Errors
 ///
-/// The model or the data is at fault; the message says which, and what to do.
+/// The model or the data is wrong. The message names it and the fix.
 pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
     let Network { model, mut adapted, mut warnings, init_seed, options, graph, grad } = network(source)?;
     let output = loss_output(&source.derive, &graph)?;
@@ -143,7 +143,7 @@ pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
     let (model, of_model) = match &mut adapted {
         None => review(model, &graph, &options, &derive),
         Some(adapted) => {
-            // What is released is for any batch, with adapters and without.
+            // Released models take any batch size, with and without adapters.
             let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&options), &derive);
             adapted.model = with;
             let options = adapted.plain_options(&options);
@@ -155,11 +155,11 @@ pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
     Ok(ModelAndData { model, adapted, warnings, init_seed, graph, grad, derive, data })
 }
 
-/// Refuses scaled labels for a model whose output is in the unit of others.
+/// Returns an error if labels are scaled but the model's output is already in another unit.
 pub(super) fn check_label_scale(model: &ModelProto, options: &DataOptions, data: &Dataset) -> Result<(), TrainError> {
     let scale = data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
     let (Some((mean, std)), Some(before)) = (scale, label_scale(model)) else { return Ok(()) };
-    // As the user names the labels' column: by its name, its number, or `labels`.
+    // The label column, named as the user names it: by its name, its number, or `labels`.
     let label = data.names.table.as_ref().and_then(|table| table.label.as_deref());
     let mut own = options.scale.iter().filter(|(_, own_mean, own_std)| (*own_mean, *own_std) == (mean, std));
     let named = own.clone().find(|(column, ..)| Some(column.as_str()) == label);

@@ -1,4 +1,4 @@
-//! A prepared run on other data, or with another network, for audits: its privacy cost stays as it is.
+//! A prepared run on other data or with another network, for audits. Its recorded privacy cost does not change.
 
 use crate::engine::sampler::steps_per_event;
 use crate::engine::worker::ParamLayout;
@@ -15,11 +15,11 @@ use damper_onnx::pb::ModelProto;
 use std::sync::Arc;
 
 impl Run {
-    /// The run on other data for so many steps: what it costs stays as it is.
+    /// Returns the run on other data for this many steps. Its recorded privacy cost does not change.
     ///
     /// # Errors
     ///
-    /// Correlated noise of so many steps has no price.
+    /// Correlated noise cannot be accounted for this many steps.
     pub fn on_data(&self, train: Split, steps: u32) -> Result<Run, TrainError> {
         let Run { config, model, data, price, .. } = self;
         let correlated = price.terms.correlated;
@@ -34,11 +34,12 @@ impl Run {
         Ok(Run { data: Arc::new(data), price, ..self.clone() })
     }
 
-    /// The run with another network and other data, for so many steps: what it costs stays as it is.
+    /// Returns the run with another network and other data, for this many steps. Its recorded privacy cost does not
+    /// change.
     ///
     /// # Errors
     ///
-    /// The network cannot be trained so.
+    /// The network cannot be trained this way.
     pub fn on_network(&self, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
         let graph = Graph::from_model(&model, &GraphOptions::default())?;
         let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);

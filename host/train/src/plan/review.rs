@@ -1,11 +1,11 @@
-//! Facts about a model before training: `damper train` warns of them, and `damper inspect` shows them.
+//! Facts about a model before training. `damper train` warns about them, and `damper inspect` prints them.
 
 use damper_grad::DeriveOptions;
 use damper_onnx::graph::{Graph, GraphOptions, free_batch};
 use damper_onnx::pb::ModelProto;
 
-/// `model` for any batch, if it can be had, and the warnings on its parameters, loss and batch: one line each. `graph` is read
-/// from `model` with `options`.
+/// Returns `model` for any batch size, if possible, and the warnings on its parameters, loss and batch, one line each.
+/// `graph` was read from `model` with `options`.
 pub fn review(
     model: ModelProto,
     graph: &Graph,

@@ -1,4 +1,4 @@
-//! A run made ready, with everything that is fixed before the first step.
+//! A prepared run, with everything that is fixed before the first step.
 
 use crate::TrainError;
 use crate::config::TrainConfig;
@@ -13,7 +13,7 @@ use damper_data::{Dataset, Normalize};
 use damper_grad::FrozenPart;
 use std::sync::Arc;
 
-/// A run made ready. Its copies share the model and the data.
+/// A prepared run. Its copies share the model and the data.
 #[derive(Clone)]
 pub struct Run {
     /// The configuration.
@@ -26,23 +26,24 @@ pub struct Run {
     pub held_out: HeldOutChoice,
     /// Rate, steps, noise and privacy cost.
     pub price: Price,
-    /// Warnings, for whoever starts the run and for whoever holds the data.
+    /// Warnings, for the user who starts the run and for the owner of the data.
     pub warnings: Warnings,
-    /// The part that no trained parameter reaches, if it is computed once. Then the graphs of `model` read its values, and the data are still
-    /// those of the whole network.
+    /// The part that no trained parameter reaches, if it is computed once. The graphs of `model` then read its values.
+    /// The data are still those of the whole network.
     pub(crate) frozen: Option<Arc<FrozenPart>>,
-    /// Released constants that scale the features as a batch is filled.
+    /// Released constants that scale the features when a batch is filled.
     pub(crate) normalize: Option<Normalize>,
-    /// The digest of all data as they were read, if others are in memory: a shard of the training rows, or values of the frozen part.
+    /// The digest of all data as read, if memory has other data: a shard of the training rows, or values of the frozen
+    /// part.
     pub(crate) data_digest: Option<String>,
 }
 
 /// The choice of the held-out rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldOutChoice {
-    /// True if they are rows of the training file.
+    /// True if held-out rows come from the training file.
     pub of_training_file: bool,
-    /// True if they are chosen by class, so that the class of every row is public.
+    /// True if held-out rows are chosen by class, which makes the class of every row public.
     pub are_stratified: bool,
 }
 
@@ -57,10 +58,10 @@ impl Run {
         self.config.kind()
     }
 
-    /// Keeps the training rows of shard `rank` of `size` alone, and the held-out rows on rank 0, for [`run_on`](crate::run_on). Rows in a
-    /// file are then taken into memory, up to `memory` bytes of each array. Read them with
-    /// [`DataOptions::of_shard`](damper_data::DataOptions::of_shard): else all are in memory before. A copy of the run
-    /// keeps them there.
+    /// Keeps only the training rows of shard `rank` of `size`, and the held-out rows on rank 0, for
+    /// [`run_on`](crate::run_on). Rows in a file are read into memory, up to `memory` bytes of each array. To avoid
+    /// having all rows in memory first, read the data with
+    /// [`DataOptions::of_shard`](damper_data::DataOptions::of_shard). A copy of the run keeps all rows in memory.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns true if only a shard of the training rows is in memory.
+    /// Returns true if memory has only a shard of the training rows.
     pub(crate) fn is_sharded(&self) -> bool {
         self.data.train.held().is_some()
     }
@@ -93,7 +94,7 @@ impl Run {
         worker::threads(self.config.workers)
     }
 
-    /// The rate that is priced: 1 where a sample has no coin.
+    /// Returns the sampling rate of an accounted event. It is 1 for samplers without a Bernoulli trial per sample.
     pub fn priced_rate(&self) -> Rate {
         self.price.terms.event_rate
     }

@@ -1,4 +1,4 @@
-//! The plan that a run is charged for, out of its configuration and terms.
+//! The plan that a budget is charged for, from a run's configuration and terms.
 
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::engine::sampler::steps_per_event;
@@ -22,7 +22,7 @@ use damper_data::held_out_rows;
 use damper_onnx::SettingError;
 
 impl Run {
-    /// Its plan, which a budget is charged for.
+    /// Returns the run's plan, which a budget is charged for.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Run {
     }
 }
 
-/// The plan of a run on `samples` samples, with these noisy releases from held-out rows.
+/// Returns the plan of a run on `samples` samples, with these noisy releases from held-out rows.
 pub(crate) fn run_plan(
     config: &TrainConfig,
     samples: u64,
@@ -70,7 +70,7 @@ pub(crate) fn run_plan(
     })
 }
 
-/// The record of a run with these draws, releases from held-out rows, and multipliers of [`BeforeSteps`].
+/// Returns the record of a run with these draws, releases from held-out rows, and multipliers of [`BeforeSteps`].
 pub(crate) fn recorded(
     config: &TrainConfig,
     terms: &Terms,
@@ -93,12 +93,13 @@ pub(crate) fn recorded(
     recorded.with_kind(config.kind()).with_sampler(config.sampler, u64::from(terms.steps))
 }
 
-/// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If
-/// `tuning`, a part of the samples is held out for figures after the noise was chosen: the rate is higher.
+/// Returns the plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had
+/// held-out rows. With `tuning`, a part of the samples is held out for figures after the noise is chosen, so the rate
+/// is higher.
 ///
 /// # Errors
 ///
-/// A setting is at fault.
+/// A setting is wrong.
 pub fn plan(
     source: &InputFiles,
     mut config: TrainConfig,
@@ -112,7 +113,7 @@ pub fn plan(
             "is priced for the samples of the last run, and tuning holds some out; give one value for each key";
         return Err(SettingError::new("sampler", config.sampler.name(), problem).into());
     }
-    // Rounding of correlated noise costs by the number of parameters.
+    // The rounding error of correlated noise costs more with more parameters.
     let parameters = match config.noise_correlation {
         NoiseCorrelation::None => 0,
         _ => ParamLayout::new(&network(source)?.grad).dim(),
@@ -131,7 +132,7 @@ pub fn plan(
     run_plan(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
 }
 
-/// Each event and how often it comes in a row, in the order of the steps.
+/// Returns each event and its number of consecutive repetitions, in the order of the steps.
 fn events<M: Mechanism>(
     terms: &Terms,
     steps_per_event: u32,
@@ -146,7 +147,7 @@ fn events<M: Mechanism>(
     let mut step = 0;
     while step < terms.steps {
         let end = terms.steps.min(step.saturating_add(steps_per_event));
-        // The steps of an epoch count as the one with the least noise.
+        // All steps of an epoch count as the step with the least noise.
         let mut least: SampledGaussian = of_step(step)?;
         for step in step + 1..end {
             let event = of_step(step)?;

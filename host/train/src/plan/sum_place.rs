@@ -1,25 +1,26 @@
-//! The place of a run's exact sum: the processor, or the device of its backend.
+//! The location of a run's exact sum: the processor, or the device of its backend.
 
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::{NoiseKind, TrainConfig};
 use damper_grad::Readout;
 use damper_runtime::Choice;
 
-/// The place of a run's exact sum.
+/// The location of a run's exact sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SumPlace {
     /// The processor: the backend has no device, or the sum is not exact.
     Processor,
-    /// The processor, for this reason, though the backend has a device: each sample's gradient goes to the processor.
+    /// The processor, for this reason, although the backend has a device. Each sample's gradient is copied to the
+    /// processor.
     ProcessorFor(&'static str),
     /// The device of the backend.
     Device,
 }
 
 impl SumPlace {
-    /// Of a run with these settings.
+    /// Returns the location for a run with these settings.
     pub(crate) fn of(config: &TrainConfig) -> Self {
-        // onnxruntime with standard operators has the graphs of a device.
+        // onnxruntime with standard operators runs the graphs that devices run.
         let has_device = matches!(config.backend, Choice::Cuda | Choice::OrtStandard);
         if !has_device || config.readout != Readout::PerSample || config.noise != NoiseKind::Discrete {
             return Self::Processor;

@@ -1,11 +1,11 @@
-//! The rates of runs that try settings on a part of the samples.
+//! Sampling rates of runs that try settings on a part of the samples.
 
 use crate::{Run, TrainConfig, TrainError};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 
-/// Sets the rates of `run` to those of draws from `left` of its training samples. Expected batch, noise and number of steps stay, and nothing
-/// is claimed of such a run.
+/// Sets the rates of `run` to those of draws from `left` of its training samples. The expected batch, the noise and the
+/// number of steps do not change. Such a run makes no privacy claim.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn set_tuning_rate(run: &mut Run, left: u64) -> Result<(), TrainError> {
 
 const TOO_FEW: &str = "the training split has too few samples to tune on: give one value for each key";
 
-/// The rate of draws from `left` of `samples` samples.
+/// Returns the rate of draws from `left` of `samples` samples.
 pub(crate) fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
     let declared = u128::from(config.dataset_size.unwrap_or(samples));
     let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;

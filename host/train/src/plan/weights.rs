@@ -1,16 +1,17 @@
-//! The weights that a run begins with: public numbers, checked before anything is charged.
+//! The initial weights of a run. They are public, and checked before anything is charged.
 
 use damper_onnx::graph::{Graph, GraphError, GraphOptions, Parameter};
 
-/// The largest magnitude of a parameter that trains: the square of a larger one is infinite in float32.
+/// The maximum magnitude of a trainable parameter. The square of a larger value is infinite in float32.
 pub(crate) const LARGEST: f32 = 1.8e19;
 
-/// Refuses initial weights from which no step could be taken: a trained one that holds NaN, an infinity or a number beyond 1.8e19, and a
-/// frozen one that holds NaN, unless `freeze` names it. A frozen mask may hold infinities.
+/// Returns an error for initial weights that cannot be trained from. A trained tensor must not have NaN, an infinity or
+/// a magnitude above 1.8e19. A frozen tensor must not have NaN, unless `freeze` names it. A frozen mask may have
+/// infinities.
 ///
 /// # Errors
 ///
-/// The first such tensor, with the first such number.
+/// The first bad tensor, with its first bad value.
 pub fn check_weights(graph: &Graph, options: &GraphOptions) -> Result<(), GraphError> {
     let is_named = |name: &str| options.freeze.iter().any(|given| given == name);
     graph.parameters.iter().try_for_each(|parameter| match (fault(parameter), parameter.trained) {
@@ -30,7 +31,7 @@ pub fn check_weights(graph: &Graph, options: &GraphOptions) -> Result<(), GraphE
     })
 }
 
-/// The first element that nothing can be trained from, with its place.
+/// Returns the first element that cannot be trained from, with its index.
 fn fault(parameter: &Parameter) -> Option<(usize, f32)> {
     let mut values = parameter.initial.as_f32()?.iter().copied().enumerate();
     let is_bad = |x: f32| if parameter.trained { x.is_nan() || x.abs() > LARGEST } else { x.is_nan() };

@@ -1,13 +1,14 @@
-//! The ε of one candidate at which a search costs what it may.
+//! The ε of one candidate at which a search reaches its target.
 
 use crate::TrainError;
 
-/// The search costs at least this part of its target.
+/// The search costs at least this share of its target.
 const CLOSE: f64 = 0.995;
-/// Prices asked for, at most.
+/// Maximum number of evaluations of the privacy cost.
 const ROUNDS: u32 = 24;
 
-/// The largest ε of a candidate, to a two-hundredth, at which `price` of the search is at most `target`; `price` grows with it.
+/// Returns the largest ε of a candidate, to a two-hundredth, at which `price` of the search is at most `target`.
+/// `price` must be increasing.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
-//! The candidates of a search: their number, their settings and their seeds, by coins of integers.
+//! The candidates of a search: their number, their settings and their seeds, drawn by Bernoulli trials on integers.
 //!
-//! Every probability here is a quotient of integers, so the number has exactly the distribution that is priced.
+//! Every probability here is a quotient of integers, so the number has exactly the distribution that is accounted.
 //!
-//! - Truncated negative binomial, `P[k] ∝ (1−γ)^(k−1) Π_{0<l<k} (l+η)/(l+1)`: a geometric number k, taken if the coins `(l+η)/(l+1) ≤ 1` all
-//!   fall; else again.
-//! - Poisson of mean m, `P[k] ∝ m^k/k!`: a geometric number k with `P[k] ∝ (m/(m+1))^k`, taken with the probability
-//!   `((m+1)^k/k!) / ((m+1)^c/c!)`, c = ⌊m+1⌋ the place of the largest. That is a product of coins `(m+1)/j ≤ 1` above c, and of
-//!   `j/(m+1) ≤ 1` below.
+//! - Truncated negative binomial, `P[k] ∝ (1−γ)^(k−1) Π_{0<l<k} (l+η)/(l+1)`: draws a geometric number k. Accepts it if
+//!   all trials with probabilities `(l+η)/(l+1) ≤ 1` succeed. Otherwise draws again.
+//! - Poisson of mean m, `P[k] ∝ m^k/k!`: draws a geometric number k with `P[k] ∝ (m/(m+1))^k`. Accepts it with
+//!   probability `((m+1)^k/k!) / ((m+1)^c/c!)`, with c = ⌊m+1⌋ the position of the maximum. That is a product of trials
+//!   with probabilities `(m+1)/j ≤ 1` above c, and `j/(m+1) ≤ 1` below c.
 
 use crate::TrainError;
 use crate::engine::generator::{self, RunGenerator};
@@ -15,21 +15,21 @@ use damper_accounting::selection::Fraction;
 use damper_core::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
 
-/// One candidate.
+/// One candidate of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// The number of its settings in the public list.
+    /// The index of its settings in the public list.
     pub settings: usize,
-    /// The seed of a simulation; none of a private candidate, which has a key of its own.
+    /// The seed of a simulation. `None` for a private candidate, which has a key of its own.
     pub seed: Option<u64>,
 }
 
-/// Draws the candidates of a search among `settings` settings, in the order in which they are trained: with a key of the operating system, or
-/// of a simulation by `seed`. Secret.
+/// Draws the candidates of a search among `settings` settings, in training order. The key comes from the operating
+/// system, or from `seed` in a simulation. The result is secret.
 ///
 /// # Errors
 ///
-/// The operating system gives no key.
+/// The operating system returns no key.
 pub fn candidates(count: CandidateCount, settings: usize, seed: Option<u64>) -> Result<Vec<Candidate>, TrainError> {
     let mut key = generator::key(seed)?;
     Ok(drawn(count, settings, seed.is_some(), &generator::generator(seed, &mut key)))
@@ -84,13 +84,13 @@ fn poisson<R: Rng>(mean: Fraction, words: &mut R) -> u64 {
     }
 }
 
-/// True with probability `numerator/denominator`, which is at most 1.
+/// Returns true with probability `numerator/denominator`, which is at most 1.
 fn coin<R: Rng>(numerator: u64, denominator: u64, words: &mut R) -> bool {
     debug_assert!(numerator <= denominator && denominator > 0);
     below(denominator, words) < numerator
 }
 
-/// Uniform in `[0, n)`, exactly: of 2⁶⁴ values the last ones, which fill no whole `n`, are drawn again.
+/// Draws exactly uniformly from `[0, n)`. Redraws the last of the 2⁶⁴ values that do not fill a multiple of `n`.
 fn below<R: Rng>(n: u64, words: &mut R) -> u64 {
     let excess = (u64::MAX % n + 1) % n;
     loop {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use damper_testing::COUNTS;
 
-    /// `P[K = k]` of the distribution, by multiplication.
+    /// Computes `P[K = k]` of the distribution by multiplication.
     fn chances(count: CandidateCount) -> Vec<f64> {
         let mut weights = vec![0.0; 2000];
         for k in 0..weights.len() {
@@ -127,7 +127,7 @@ mod tests {
         weights.iter().map(|weight| weight / sum).collect()
     }
 
-    /// Pearson's χ² over cells of at least 20 expected draws, in standard deviations above its mean.
+    /// Pearson's χ² over cells with at least 20 expected draws, in standard deviations above its mean.
     #[test]
     fn numbers_have_the_priced_distribution() {
         const DRAWS: usize = 40_000;

@@ -1,26 +1,29 @@
 //! State for resuming a run after a stop: Ctrl-C, a kill, a power cut, a full disk.
 //!
-//! The private folder `checkpoint` holds two files, `state-a` and `state-b`, written in turn and each whole or absent. A file holds
-//! the key, the parameters and all other state after a step ([`snapshot`]). If the newer one is damaged, the older one serves. Both
-//! are removed once the run's outputs are written.
+//! The private folder `checkpoint` has two files, `state-a` and `state-b`, which are written alternately and
+//! atomically. A file has the key, the parameters and all other state after a step ([`snapshot`]). If the newer file is
+//! damaged, the older file is used. Both are removed after the run's outputs are written.
 //!
-//! # How a run goes on
+//! # Resuming
 //!
-//! The ledger counts the steps charged, at least those that released something; the state is of an earlier step or the same.
+//! The ledger counts the charged steps, which are at least the steps that released something. The state is from the
+//! last of these or an earlier step.
 //!
-//! - **The same program, backend and processor** (environment): the run goes on after the step of its state. It takes charged steps again,
-//!   with the same key, draws, noise and gradients. The values are the same, so each is still one release, charged once, and the run ends
-//!   with the bits that it would have without the stop.
-//! - **Anything else**, or a backend that may round differently from run to run: the gradients of a step that is taken again might
-//!   differ, and two different sums would share noise. So the run goes on after the last *charged* step. The steps between are lost:
-//!   they are charged, and their noise is never used again. The price stays that of the plan.
+//! - **Same program, backend and processor** (environment): the run resumes after the step of its state. It repeats
+//!   charged steps with the same key, draws, noise and gradients. The values are the same, so each step is still one
+//!   release that is charged once. The run ends with the bits of a run that never stopped.
+//! - **Any other environment**, or a backend that may round differently between runs: repeated steps might have
+//!   different gradients. Two different sums would then share noise. So the run resumes after the last *charged* step.
+//!   The steps between are lost: they are charged, and their noise is never used again. The privacy cost stays that of
+//!   the plan.
 //!
-//! Model, data and plan must be those of the run in both cases.
+//! In both cases, model, data and plan must be those of the run.
 //!
 //! # Privacy
 //!
-//! The files are as secret as the data: with the key, the noise of every release can be computed. Whoever goes on twice from a copy of
-//! the folder, in two environments, releases two sums with one noise; a lock keeps two processes from one folder.
+//! The files are as secret as the data, because the key determines the noise of every release. If a copy of the folder
+//! is resumed twice in two environments, two sums are released with the same noise. A lock keeps two processes from
+//! using one folder.
 
 mod environment;
 mod error;
@@ -49,40 +52,40 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// The file whose lock a run holds.
+/// The file that a run locks.
 const LOCK: &str = "lock";
 
-/// The state of a run on disk, and what decides when it is written next. It holds the folder's lock.
+/// The saved state of a run, with the schedule of its writes. It holds the folder's lock.
 #[derive(Debug)]
 pub struct Checkpoint {
     folder: PathBuf,
     header: Header,
     key: Zeroizing<[u8; 32]>,
-    /// True if another process began the run.
+    /// True if another process started the run.
     resumed: bool,
-    /// State to go on from, if the run was resumed after a step.
+    /// The state to resume from, if the run was resumed after a step.
     restored: Option<Snapshot>,
-    /// True if the state on the disk is of another environment.
+    /// True if the state on disk is from another environment.
     moved: bool,
-    /// The slot of the next state: 0 or 1.
+    /// The index of the next state file: 0 or 1.
     next: usize,
     every: Duration,
     saved: Instant,
     _lock: File,
 }
 
-/// From where the steps of a run go on.
+/// The step from which a run continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// The first step, from 0.
+    /// The first step to take, counted from 0.
     pub(crate) first: u32,
-    /// Steps that the ledger on the disk counts as charged.
+    /// Number of steps that the ledger on disk counts as charged.
     pub(crate) charged: u32,
-    /// Steps that this stop has lost.
+    /// Number of steps that this stop lost.
     pub(crate) lost: u32,
 }
 
-/// The state after a step, as a file has it.
+/// The saved state after a step.
 #[derive(Debug)]
 pub(crate) struct Saved {
     step: u32,
@@ -90,22 +93,22 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Gives `memory` its values.
+    /// Restores `memory` from the state.
     ///
     /// # Errors
     ///
-    /// The state is of another method.
+    /// The state is from another method.
     pub(crate) fn restore(&self, memory: &mut dyn SaveState) -> Result<(), RestoreError> {
         state::restore(memory, self.step, &self.state)
     }
 
-    /// For the other ranks of a run.
+    /// Encodes the state for the other ranks of a run.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.state.extend(self.step.to_le_bytes());
         self.state
     }
 
-    /// From [`into_bytes`](Self::into_bytes).
+    /// Decodes [`into_bytes`](Self::into_bytes).
     pub(crate) fn of_bytes(mut bytes: Vec<u8>) -> Option<Self> {
         let (state, step) = bytes.split_last_chunk()?;
         let (len, step) = (state.len(), u32::from_le_bytes(*step));
@@ -114,7 +117,7 @@ impl Saved {
     }
 }
 
-/// For the other ranks of a run.
+/// Encoding for the other ranks of a run.
 impl Place {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         [self.first, self.charged, self.lost].iter().flat_map(|steps| steps.to_le_bytes()).collect()
@@ -127,8 +130,8 @@ impl Place {
 }
 
 impl Checkpoint {
-    /// The state of a run that begins, with a fresh key. `folder` is a private folder that is there, and `invocation` what whoever
-    /// resumes needs to prepare the same run. State is written at every `every`.
+    /// Creates the state of a new run, with a fresh key. `folder` is an existing private folder. `invocation` is the
+    /// information from which the same run can be prepared again. State is written at intervals of `every`.
     ///
     /// # Errors
     ///
@@ -156,11 +159,11 @@ impl Checkpoint {
         Ok(begun)
     }
 
-    /// The state of a run that stopped.
+    /// Opens the state of a stopped run.
     ///
     /// # Errors
     ///
-    /// There is none, all of it is damaged, the run is still going on, or model, data or plan are others.
+    /// The state does not exist or is damaged, the run is still in progress, or model, data or plan differ.
     pub fn resume(folder: &Path, run: &Run, every: Duration) -> Result<Self, TrainError> {
         if !folder.is_dir() {
             return Err(CheckpointError::Nothing(folder.into()).into());
@@ -197,32 +200,32 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// There is none, or all of it is damaged.
+    /// The state does not exist, or both files are damaged.
     pub fn invocation(folder: &Path) -> Result<Invocation, CheckpointError> {
         Ok(snapshot::newest(folder)?.1.header.invocation)
     }
 
-    /// Returns the names of columns and classes of the data of the run whose state is in `folder`: the data that it goes on with must have
-    /// them, in any order.
+    /// Returns the names of columns and classes in the data of the run with its state in `folder`. The data of a
+    /// resumed run must have the same names, in any order.
     ///
     /// # Errors
     ///
-    /// There is none, or all of it is damaged.
+    /// The state does not exist, or both files are damaged.
     pub fn names(folder: &Path) -> Result<KnownNames, CheckpointError> {
         let names = snapshot::newest(folder)?.1.header.names;
         Ok(KnownNames { names, origin: "the run".into(), are_all: false })
     }
 
-    /// Steps that the run whose state is in `folder` has taken, as far as the state goes.
+    /// Returns the number of steps in the state of the run in `folder`.
     ///
     /// # Errors
     ///
-    /// There is none, or all of it is damaged.
+    /// The state does not exist, or both files are damaged.
     pub fn steps(folder: &Path) -> Result<u32, CheckpointError> {
         Ok(snapshot::newest(folder)?.1.header.step)
     }
 
-    /// Removes the state of a finished run, and its key.
+    /// Removes the state and the key of a finished run.
     ///
     /// # Errors
     ///
@@ -234,12 +237,12 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// The private folder.
+    /// Returns the private folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The run's key.
+    /// Returns the run's key.
     pub(crate) fn key(&self) -> Zeroizing<[u8; 32]> {
         self.key.clone()
     }
@@ -248,11 +251,11 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// The ledger is needed and damaged.
+    /// The ledger is needed but damaged.
     pub(crate) fn place(&mut self, environment: Environment, plan: &RunPlan) -> Result<Place, TrainError> {
         let step = self.header.step;
         if plan.is_not_private() {
-            // Nothing was charged, so no step is lost, wherever it goes on.
+            // Nothing was charged, so no step is lost in any environment.
             self.moved = self.header.environment.as_ref() != Some(&environment);
             self.header.environment = Some(environment);
             return Ok(Place { first: step, charged: 0, lost: 0 });
@@ -267,7 +270,7 @@ impl Checkpoint {
         self.moved = !same;
         self.header.environment = Some(environment);
         if same || charged == Ok(0) {
-            // A ledger that cannot be read counts whole.
+            // An unreadable ledger counts as fully charged.
             return Ok(Place { first: step, charged: charged.unwrap_or(plan.steps).max(step), lost: 0 });
         }
         let folder = self.folder.clone();
@@ -275,11 +278,11 @@ impl Checkpoint {
         Ok(Place { first: charged, charged, lost: charged - step })
     }
 
-    /// Gives `memory` the values that it had after the step of the state, and notes that the run goes on at `place`.
+    /// Restores `memory` to its values after the step of the state, and records that the run resumes at `place`.
     ///
     /// # Errors
     ///
-    /// The state is of another method, or cannot be written.
+    /// The state is from another method, or cannot be written.
     pub(crate) fn restore(&mut self, place: Place, memory: &mut dyn SaveState) -> Result<(), TrainError> {
         if let Some(saved) = self.take_saved() {
             saved.restore(memory).map_err(|error| self.damaged(error))?;
@@ -287,18 +290,18 @@ impl Checkpoint {
         self.go_on(place, memory)
     }
 
-    /// The error of a state that cannot be restored.
+    /// Returns the error for a state that cannot be restored.
     pub(crate) fn damaged(&self, error: RestoreError) -> TrainError {
         CheckpointError::Damaged { folder: self.folder.clone(), problem: error.to_string() }.into()
     }
 
-    /// The state to go on from, if the run was resumed after a step; once.
+    /// Takes the state to resume from, if the run was resumed after a step. A second call returns `None`.
     pub(crate) fn take_saved(&mut self) -> Option<Saved> {
         let Snapshot { header, state, .. } = self.restored.take()?;
         Some(Saved { step: header.step, state })
     }
 
-    /// Notes that the run goes on at `place` from `memory`, which has been restored.
+    /// Records that the run resumes at `place` with `memory`, which has been restored.
     ///
     /// # Errors
     ///
@@ -307,7 +310,7 @@ impl Checkpoint {
         self.header.step = place.first;
         self.header.lost += place.lost;
         if self.moved {
-            // In both files: none is left that goes on where the run was before.
+            // Writes both files, so that neither resumes at the earlier position.
             self.write(memory)?;
             self.write(memory)?;
         }
@@ -319,12 +322,12 @@ impl Checkpoint {
         self.header.moment.clone()
     }
 
-    /// The constants that features are normalised by, if they are released.
+    /// Returns the constants that normalise the features, if they are released.
     pub(crate) fn normalize(&self) -> Option<Normalize> {
         self.header.normalize.as_ref()?.parse().ok()
     }
 
-    /// Keeps released constants. No step is taken before.
+    /// Saves released constants. This must precede the first step.
     ///
     /// # Errors
     ///
@@ -334,12 +337,12 @@ impl Checkpoint {
         self.write(&mut ())
     }
 
-    /// The released number of rows without a finite gradient, if it is kept.
+    /// Returns the released number of rows without a finite gradient, if it is saved.
     pub(crate) fn non_finite(&self) -> Option<f32> {
         self.header.non_finite
     }
 
-    /// Keeps that number. No step is taken before.
+    /// Saves that number. This must precede the first step.
     ///
     /// # Errors
     ///
@@ -349,12 +352,12 @@ impl Checkpoint {
         self.write(&mut ())
     }
 
-    /// Returns true unless it is sure that no earlier process of the run wrote this ledger.
+    /// Returns false only if no earlier process of the run can have written this ledger.
     pub(crate) fn may_have_charged(&self, ledger: &str) -> bool {
         self.resumed && may_be_there(&self.folder.join(ledger))
     }
 
-    /// The part of the run's recording that is on the disk, if the run goes on at `place`.
+    /// Returns the part of the run's recording that is on disk, if the run resumes at `place`.
     pub(crate) fn recorded(&self, place: Place) -> Beginning {
         match self.resumed {
             false => Beginning::New { kept: true },
@@ -366,21 +369,21 @@ impl Checkpoint {
         }
     }
 
-    /// Steps that stops have lost.
+    /// Returns the number of steps that stops have lost.
     pub(crate) fn lost(&self) -> u32 {
         self.header.lost
     }
 
-    /// Returns true if it is time to write the state.
+    /// Returns true if the state must be written now.
     pub(crate) fn is_due(&self) -> bool {
         self.saved.elapsed() >= self.every
     }
 
-    /// Writes the state after `step` steps. `recorded` bytes of the recording are on the disk.
+    /// Writes the state after `step` steps. `recorded` bytes of the recording are on disk.
     ///
     /// # Errors
     ///
-    /// The disk is full or fails; the state before it stays.
+    /// The disk is full or fails. The previous state stays.
     pub(crate) fn save(
         &mut self,
         step: u32,
@@ -403,7 +406,7 @@ impl Checkpoint {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 fn remove(file: &Path) -> Result<(), CheckpointError> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CheckpointError::Io { file: file.into(), error }),
@@ -411,7 +414,7 @@ fn remove(file: &Path) -> Result<(), CheckpointError> {
     }
 }
 
-/// Takes the folder's lock, which ends with the process.
+/// Locks the folder. The lock ends with the process.
 fn lock(folder: &Path) -> Result<File, CheckpointError> {
     let file = folder.join(LOCK);
     let opened = File::options().create(true).append(true).open(&file);

@@ -22,17 +22,17 @@ pub const NON_FINITE_LEDGER: &str = "ledger-non-finite.json";
 /// The ledger of the noisy figures of held-out rows, which follow a step.
 pub const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
 
-/// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
+/// Returns false only if the run in `folder` cannot have charged anything: no step, and no release before the steps.
 pub fn may_hold_ledger(folder: &Path) -> bool {
     let checkpoint = folder.join("checkpoint");
     [LEDGER, NORMALIZE_LEDGER, NON_FINITE_LEDGER].iter().any(|ledger| may_be_there(&checkpoint.join(ledger)))
 }
 
-/// Makes the folder for a run's outputs, with its parents. An empty folder that is there is taken.
+/// Creates the folder for a run's outputs, with its parents. An existing empty folder is used.
 ///
 /// # Errors
 ///
-/// The folder is there and not empty, is a file, or cannot be made or written.
+/// The folder exists and is not empty, is a file, or cannot be created or written.
 pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
     match fs::read_dir(path) {
         Ok(mut entries) => {
@@ -63,7 +63,7 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
         }
         Err(error) => return Err(failed(path, OUT, &error)),
     }
-    // A folder that cannot be written is found out now, not after the training.
+    // Finds a folder that cannot be written now, not after training.
     tempfile::Builder::new().prefix(".damper-").tempfile_in(path).map_err(|error| failed(path, OUT, &error))?;
     Ok(())
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn unwritable_output_folder_is_named() {
-        // A folder of the kernel's that even root cannot write to.
+        // A folder of procfs, which even root cannot write to.
         let path = Path::new("/proc/damper-out");
         if !Path::new("/proc/self").exists() {
             damper_testing::skip("proc", "there is no /proc");

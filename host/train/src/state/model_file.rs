@@ -1,4 +1,4 @@
-//! Models on the disk. A model over 2 GiB has its weights in a second file.
+//! Model files. A model over 2 GiB has its weights in a second file.
 
 use crate::state::files::{Access, AtomicFile, FileError, hex};
 use damper_onnx::pb::ModelProto;
@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes `model` to `path`, whole or not at all. The weights of a large model are in `path` with `.data` added, which is written first.
+/// Writes `model` to `path` atomically. The weights of a large model go to `path` with `.data` appended, which is
+/// written first.
 ///
 /// # Errors
 ///
@@ -25,7 +26,7 @@ pub fn write_model(path: &Path, model: &ModelProto, access: Access) -> Result<()
     file.commit()
 }
 
-/// SHA-256 of the encoded `model`, in hexadecimal.
+/// Returns the SHA-256 of the encoded `model`, in hexadecimal.
 pub(crate) fn model_digest(model: &ModelProto) -> String {
     struct Hashed(Sha256);
     impl Write for Hashed {

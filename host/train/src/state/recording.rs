@@ -1,15 +1,16 @@
-//! A recording: a run as a pack that [`damper_replay`] plays on any target, with every drawn sample's mixed
-//! gradient, bit for bit as the core took it, and a checkpoint of digests every ten steps and at the last.
+//! A recording: a run as a pack that [`damper_replay`] plays on any target. It has every drawn sample's combined
+//! gradient, with the bits that the core received. It has a checkpoint of digests every ten steps and at the last step.
 //!
-//! The samples of a step are written in the order of its chunks, whoever took their gradients, so that a seed gives one recording.
-//! Sums are recorded as those of i32, which small devices have room for, where no draw and no noise could ever leave them: then
-//! they have the bits of the i64 that ran. Of correlated noise the coefficients are recorded as they run; its buffers follow from the key.
+//! The samples of a step are written in chunk order, regardless of the worker, so a seed always gives the same
+//! recording. Sums are recorded as i32, which fit on small devices, if no draw and no noise can exceed that range. They
+//! then have the bits of the i64 sums of the run. For correlated noise, the coefficients are recorded as used. The
+//! noise buffers follow from the key.
 //!
 //! # Privacy
 //!
-//! A recording holds the gradients before they were clipped and the key of all noise: it is as secret as the data, mode 0600 from
-//! its first byte. It is under its name when it is whole. Until then a run that keeps a checkpoint has it beside that name, to go on with
-//! after a stop; another run that fails leaves none.
+//! A recording has the gradients before clipping and the key of all noise. It is as secret as the data, and has mode
+//! 0600 from its first byte. It gets its name when it is complete. Until then, a run with a checkpoint keeps it next to
+//! that name, to continue after a stop. If any other run fails, its recording is removed.
 
 use crate::choice::{AnyThresholdState, FilterState, OptimizerState, ThresholdRule};
 use crate::engine::worker::{GradientObserver, ParamLayout};
@@ -33,11 +34,11 @@ use std::path::{Path, PathBuf};
 
 /// The setting that names the file.
 const SETTING: &str = "record";
-/// The name of every recorded set.
+/// The name of every recorded test set.
 const SET: &str = "recorded run";
 /// Steps between checkpoints.
 const EVERY: u16 = 10;
-/// No draw of the discrete Gaussian is so many σ from 0: its multiples of σ end at 18.
+/// Every draw of the discrete Gaussian is less than this many σ from 0, because its multiples of σ end at 18.
 const FARTHEST: u64 = 19;
 
 /// The source of the run's randomness.
@@ -47,7 +48,7 @@ pub(crate) enum Origin<'a> {
     Key(&'a [u8; 32]),
 }
 
-/// Refuses what a pack cannot hold, and more of it than was allowed.
+/// Returns an error for runs that a pack cannot represent, and for recordings above the allowed size.
 pub(crate) fn check(run: &Run) -> Result<(), TrainError> {
     let Some(record) = &run.config.record else { return Ok(()) };
     let config = &run.config;
@@ -118,7 +119,7 @@ pub(crate) fn check(run: &Run) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// Bytes of a recording of this run, as many as are expected: how many samples were really drawn is private.
+/// Returns the expected size of a recording of this run in bytes. The actual number of drawn samples is private.
 #[must_use]
 pub fn recording_bytes(run: &Run) -> u64 {
     let dim = run.model.params.len() as u64;
@@ -127,11 +128,11 @@ pub fn recording_bytes(run: &Run) -> u64 {
     let checkpoint = 10 * u64::from(run.price.terms.steps.div_ceil(u32::from(EVERY)));
     let groups =
         sample.saturating_add(u64::from(run.price.terms.steps).saturating_mul(step)).saturating_add(checkpoint);
-    // The configuration takes some hundred bytes.
+    // The configuration takes a few hundred bytes.
     PackWriter::size(SET, groups.saturating_add(256))
 }
 
-/// The name of the recording `file` until it is whole.
+/// Returns the name of the recording `file` until it is complete.
 #[must_use]
 pub fn recording_part(file: &Path) -> PathBuf {
     part_of(file)
@@ -141,34 +142,34 @@ fn layers(run: &Run) -> Vec<Layer> {
     run.config.method.clipping.layers(ParamLayout::new(&run.model.grad).lengths())
 }
 
-/// A recording on its way.
+/// A recording in progress.
 pub(crate) struct Recording {
     pack: PackWriter,
     steps: u32,
-    /// Steps that are written.
+    /// Number of written steps.
     done: u32,
 }
 
 /// The state of a recording before the first step of this process.
 pub(crate) enum Beginning {
-    /// No process before this one. If kept, it stays where the process ends.
+    /// No earlier process. If `kept`, the part stays on disk when the process ends.
     New { kept: bool },
-    /// The recording of a state after `step` steps, `len` bytes long; `lost` steps may be missing.
+    /// The recording of a state after `step` steps, `len` bytes long. `lost` steps may be missing.
     Resumed { step: u32, len: Option<u64>, lost: u32 },
 }
 
-/// The recording of a run.
+/// The start of a run's recording.
 pub(crate) enum Begun {
-    /// On its way, or none is asked for.
+    /// In progress, or not requested.
     Recording(Option<Recording>),
-    /// The process before has finished it.
+    /// An earlier process finished it.
     Whole,
-    /// It cannot be gone on with: why, and whether a part of it is there.
+    /// It cannot continue. Has the reason, and whether a part of it exists.
     Lost(&'static str, bool),
 }
 
 impl Recording {
-    /// Begins the recording that was asked for: the configuration and the parameters.
+    /// Begins the requested recording with the configuration and the parameters.
     pub(crate) fn begin(run: &Run, origin: Origin<'_>, from: Beginning) -> Result<Begun, TrainError> {
         let Some(record) = &run.config.record else { return Ok(Begun::Recording(None)) };
         let config = &run.config;
@@ -222,17 +223,17 @@ impl Recording {
         Ok(Begun::Recording(Some(Self { pack, steps, done })))
     }
 
-    /// Bytes that are on the disk and stay there if the process ends: all so far.
+    /// Syncs and returns the number of bytes so far that stay on disk if the process ends.
     pub(crate) fn sync(&mut self) -> Result<Option<u64>, FileError> {
         self.pack.sync()
     }
 
-    /// Begins a step of so many samples.
+    /// Begins a step with this many samples.
     pub(crate) fn step(&mut self, samples: u32) {
         self.pack.u32(samples);
     }
 
-    /// Ends a step, with what it left.
+    /// Ends a step, with its results.
     pub(crate) fn released(
         &mut self,
         params: &[f32],
@@ -248,7 +249,7 @@ impl Recording {
             optimizer.add_to(&mut moved);
             let digests = [
                 (!Filter::<FilterState>::is_identity(&filter.slot())).then_some(filtered),
-                // An optimizer without memory digests nothing.
+                // A stateless optimizer digests nothing.
                 (moved != Digest::default()).then_some(moved),
                 threshold.learned(threshold_state),
             ];
@@ -259,7 +260,7 @@ impl Recording {
         self.pack.check()
     }
 
-    /// The recording appears under its name.
+    /// Gives the complete recording its name.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         self.pack.finish()
     }
@@ -271,7 +272,8 @@ impl GradientObserver for Recording {
     }
 }
 
-/// The mechanism and its sums: of i32 where all samples in one draw and the noise cannot leave them.
+/// Writes the mechanism and the type of its sums. They are i32 if all samples in one draw and the noise cannot exceed
+/// that range.
 fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
     let Some(sigma) = run.price.terms.sigma_grid else {
         pack.u8(2);
@@ -305,13 +307,13 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// Writes the kind of a method and its numbers. What has no kind was refused before the run.
+/// Writes the kind of a method and its values. Methods without a kind were rejected before the run.
 fn write(method: &(impl AnyToRecord + ?Sized), pack: &mut PackWriter) {
     pack.u8(method.kind().unwrap_or(u8::MAX));
     method.write(pack);
 }
 
-/// The first setting for which the format of recordings has no field.
+/// Returns the first setting without a field in the recording format.
 fn unrecorded(config: &TrainConfig) -> Result<Option<&'static str>, TrainError> {
     let method = &config.method;
     let is_floored = matches!(config.optimizer.rule, OptimizerRule::Adam { denominator: AdamDenominator::Floored, .. });

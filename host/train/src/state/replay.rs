@@ -1,4 +1,4 @@
-//! Packs as files: written of a run as it goes, and played. [`damper_replay`] has the format and the player.
+//! Pack files, written during a run and played. [`damper_replay`] has the format and the player.
 
 mod part;
 mod player;

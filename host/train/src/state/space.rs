@@ -1,4 +1,4 @@
-//! Room on the disk for what a run writes, looked at before anything is charged.
+//! Checks of free disk space for a run's files, before anything is charged.
 
 use crate::state::checkpoint::STATES;
 use crate::state::files::{FileError, folder_of};
@@ -10,15 +10,16 @@ use prost::Message;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room for reports, metrics, the plan and ledgers.
+/// Space for reports, metrics, the plan and ledgers.
 const SMALL_FILES: u64 = 1 << 17;
 
-/// Refuses a run whose outputs do not fit the disks that they go to: the model and the small files next to the private folder `folder`, the
-/// states of `memory`, if they are kept, and the rest of the recording. What this process or another writes later is not looked at.
+/// Returns an error if the outputs of a run do not fit on their disks. Counts the model and the small files next to the
+/// private folder `folder`, the states of `memory` if kept, and the rest of the recording. Later writes by this process
+/// or others are not counted.
 ///
 /// # Errors
 ///
-/// A disk has less room than is needed.
+/// A disk has too little free space.
 pub(crate) fn check_room(run: &Run, folder: &Path, memory: Option<&mut dyn SaveState>) -> Result<(), TrainError> {
     let state = memory.map_or(0, |memory| {
         let sizes = STATES.map(|name| fs::metadata(folder.join(name)).map_or(0, |found| found.len()));
@@ -31,7 +32,7 @@ pub(crate) fn check_room(run: &Run, folder: &Path, memory: Option<&mut dyn SaveS
         needed.push(Need { what: "checkpoint", setting: "out", at: out.into(), bytes: state });
     }
     if run.config.stop_early.is_some() {
-        // One kept beside the states, and a model of it.
+        // One copy is kept with the states, and a model with these parameters is written.
         let bytes = model.saturating_mul(2);
         needed.push(Need { what: "best parameters", setting: "out", at: out.into(), bytes });
     }
@@ -43,46 +44,46 @@ pub(crate) fn check_room(run: &Run, folder: &Path, memory: Option<&mut dyn SaveS
     Ok(check_all(&needed, &free)?)
 }
 
-/// Bytes of a state.
+/// Returns the size of a state in bytes.
 fn saved_bytes(memory: &mut dyn SaveState) -> u64 {
     let mut bytes = 0;
     state::save(memory, 1, &mut |part: &[u8]| bytes += part.len() as u64);
     bytes
 }
 
-/// Bytes that states of `bytes` each need beside those of these `sizes`: each of them becomes as large, and a new one is whole before an
-/// old one goes.
+/// Returns the bytes that states of `bytes` each need in addition to those of these `sizes`. Each file grows to that
+/// size, and a new file is complete before an old file is removed.
 fn states_to_come(bytes: u64, sizes: &[u64]) -> u64 {
     let grown = sizes.iter().map(|size| bytes.saturating_sub(*size));
     grown.fold(bytes, u64::saturating_add)
 }
 
-/// Refuses a file of so many bytes that does not fit its disk. `setting` names it.
+/// Returns an error if a file of this many bytes does not fit on its disk. `setting` is the setting of its path.
 ///
 /// # Errors
 ///
-/// There is less room.
+/// There is too little free space.
 pub fn check_file_fits(file: &Path, bytes: u64, setting: &'static str) -> Result<(), FileError> {
     check_all(&[Need { what: "file", setting, at: folder_of(file).into(), bytes }], &free)
 }
 
-/// Bytes that are to be written into a folder.
+/// The bytes to be written into a folder.
 struct Need {
     what: &'static str,
-    /// The setting that names the place.
+    /// The setting of the path.
     setting: &'static str,
     at: PathBuf,
     bytes: u64,
 }
 
-/// A disk and the bytes that it has for this user.
+/// A disk, with the bytes available to this user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Room {
     disk: u64,
     bytes: u64,
 }
 
-/// Holds what goes to each disk against its room.
+/// Compares the bytes for each disk with its free space.
 fn check_all(needed: &[Need], free: &dyn Fn(&Path) -> Option<Room>) -> Result<(), FileError> {
     for need in needed {
         let Some(room) = free(&need.at) else { continue };
@@ -104,7 +105,7 @@ fn check_all(needed: &[Need], free: &dyn Fn(&Path) -> Option<Room>) -> Result<()
     Ok(())
 }
 
-/// Bytes in words.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
@@ -113,7 +114,8 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The room on the disk of a folder; none if the system does not say, or says that the disk has no blocks at all.
+/// Returns the free space on the disk of a folder. Returns `None` if the system does not report it, or reports a disk
+/// without blocks.
 #[cfg(unix)]
 fn free(folder: &Path) -> Option<Room> {
     use std::os::unix::fs::MetadataExt;
@@ -135,7 +137,7 @@ mod tests {
         Need { what, setting: if what == "recording" { "record" } else { "out" }, at: at.into(), bytes }
     }
 
-    // Before a run there are two states of the start, which are small.
+    // Before a run there are two initial states, which are small.
     #[test]
     fn states_grow_to_the_size_of_the_memory() {
         let mut params = [0.5f32; 1000];
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!(states_to_come(bytes, &[bytes + 50, bytes]), bytes);
     }
 
-    // What goes to one disk is added up, and each disk is judged by itself.
+    // The files of one disk are added, and each disk is checked separately.
     #[test]
     fn files_of_one_disk_are_added() {
         let rooms = |folder: &Path| match folder.to_str() {

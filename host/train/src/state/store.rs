@@ -1,4 +1,4 @@
-//! The ledger's file: what was charged, durable before anything is released.
+//! The ledger file. Charges are durable before anything is released.
 
 use crate::engine::ranks::group::{Group, agree};
 use crate::state::files::{Access, FileError, HELD_OUT_LEDGER, LEDGER, write};
@@ -9,49 +9,49 @@ use damper_files::sealed;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Steps charged at a time: a crash burns at most so many.
+/// Number of steps charged at a time. A crash loses at most this many.
 pub(crate) const RESERVE: u32 = 64;
 
-/// Keeps the record in one private file, replaced atomically and synced.
+/// Stores the record in one private file, which is replaced atomically and synced.
 pub(crate) struct LedgerFile {
     path: PathBuf,
     /// The digest of the run's plan.
     plan: String,
-    /// Steps that the file counts as paid. A resumed run takes some of them again, and writes no less.
+    /// Number of steps that the file counts as charged. A resumed run repeats some of them, and never writes less.
     paid: u32,
 }
 
 impl LedgerFile {
-    /// The ledger in `checkpoint` of a run with `plan`, which counts `paid` steps as paid.
+    /// Returns the ledger in `checkpoint` of a run with `plan`, with `paid` charged steps.
     pub(crate) fn new(checkpoint: &Path, plan: &RunPlan, paid: u32) -> Self {
         Self { path: checkpoint.join(LEDGER), plan: plan.digest(), paid }
     }
 
-    /// The ledger `path` of a plan with this digest, which counts `paid` steps as paid.
+    /// Returns the ledger `path` of a plan with this digest, with `paid` charged steps.
     pub(crate) fn of_plan(path: PathBuf, plan: String, paid: u32) -> Self {
         Self { path, plan, paid }
     }
 
-    /// The ledger of noisy releases from held-out rows. The run's cost counts all that are planned.
+    /// Returns the ledger of noisy releases from held-out rows. The run's privacy cost counts all planned releases.
     pub(crate) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
         Self { path: checkpoint.join(HELD_OUT_LEDGER), plan: plan.digest(), paid: 0 }
     }
 }
 
-/// The ledger of a run on several ranks. Rank 0 keeps the file. A charge is made on a rank when it knows that the file is written.
+/// The ledger of a run on several ranks. Rank 0 has the file. A rank counts a charge after the file is written.
 pub(crate) struct RanksLedger<'a> {
     file: Option<LedgerFile>,
     group: &'a dyn Group,
 }
 
 impl<'a> RanksLedger<'a> {
-    /// `file` is rank 0's.
+    /// Creates the ledger. Only rank 0 passes a `file`.
     pub(crate) fn new(file: Option<LedgerFile>, group: &'a dyn Group) -> Self {
         Self { file, group }
     }
 
-    /// Counts `steps` steps as paid, and not those that were reserved after them: the run stops, and none of those was opened. Steps that
-    /// an earlier process paid for stay.
+    /// Sets the charged steps to `steps`, without the reserved steps after them, because the run stops before opening
+    /// those. Steps charged by an earlier process stay charged.
     pub(crate) fn settle(&mut self, budget: u32, steps: u32) -> Result<(), TrainError> {
         self.persist(Record { budget, paid: steps, ..Record::NONE })
     }
@@ -69,7 +69,7 @@ impl Store for RanksLedger<'_> {
 impl Store for LedgerFile {
     type Error = FileError;
 
-    // The file is bound to its plan, which has all that the price depends on.
+    // The file is bound to its plan, which determines the privacy cost.
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
         let Record { budget, paid, divergence, order, .. } = record;
         let paid = paid.max(self.paid);
@@ -89,12 +89,12 @@ struct PaidRecord {
     plan: String,
 }
 
-/// Steps that the ledger of a run with `plan` counts as paid: at least those that released something. The error says what is
-/// damaged.
+/// Returns the number of charged steps in the ledger of a run with `plan`, at least those that released something. The
+/// error describes the damage.
 ///
 /// # Errors
 ///
-/// `bytes` is no ledger, its digest does not match, or it is of another plan.
+/// `bytes` is not a ledger, its digest does not match, or it is for another plan.
 pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
     match paid_of(bytes, &plan.digest(), plan.steps)? {
         0 => Err(format!("it counts 0 paid steps of {}", plan.steps)),
@@ -102,7 +102,7 @@ pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
     }
 }
 
-/// Steps that the ledger of a plan with this digest, of `steps` steps, counts as paid.
+/// Returns the number of charged steps in the ledger of a plan with this digest and `steps` steps.
 pub(crate) fn paid_of(bytes: &[u8], plan: &str, steps: u32) -> Result<u32, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -123,7 +123,7 @@ pub(crate) fn paid_of(bytes: &[u8], plan: &str, steps: u32) -> Result<u32, Strin
     Ok(ledger.paid)
 }
 
-/// Writes the plan of `run` into `checkpoint`, and a ledger in which all its steps are charged: for an audit that trains.
+/// Writes the plan of `run` into `checkpoint`, and a ledger that charges all its steps, for an audit that trains.
 ///
 /// # Errors
 ///
@@ -132,7 +132,7 @@ pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
     pay_plan(&run.run_plan()?, checkpoint)
 }
 
-/// Writes `plan` into `checkpoint`, and a ledger in which all its steps are charged. When it returns, both survive a power cut.
+/// Writes `plan` into `checkpoint`, and a ledger that charges all its steps. Both are durable when it returns.
 ///
 /// # Errors
 ///

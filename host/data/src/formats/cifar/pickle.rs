@@ -1,7 +1,8 @@
-//! A reader of pickles of plain values and NumPy arrays of bytes: what CIFAR's Python batches hold.
+//! A reader of pickles with plain values and NumPy arrays of bytes, as in CIFAR's Python batches.
 //!
-//! It builds values and calls nothing. A callable is kept by its name; what it is applied to is kept as a list. Protocols 0 to 5, as far
-//! as those batches need them; another opcode is an error. Every value is counted, so a small file cannot build a large one.
+//! It builds values and does not call anything. It stores a callable as its name, and the callable's arguments as a
+//! list. It supports protocols 0 to 5 as far as those batches need them. Any other opcode is an error. Every value is
+//! counted, so a small file cannot build a large value.
 
 use std::rc::Rc;
 
@@ -12,21 +13,21 @@ pub(super) enum Value<'a> {
     Integer(i64),
     Bytes(&'a [u8]),
     List(Rc<Vec<Value<'a>>>),
-    /// Keys and values in turn.
+    /// Alternating keys and values.
     Dict(Rc<Vec<Value<'a>>>),
-    /// A callable's arguments, and the state that was given to what it made.
+    /// A callable's arguments, and the state set on its result.
     Object {
         of: Rc<Vec<Value<'a>>>,
         state: Rc<Vec<Value<'a>>>,
     },
 }
 
-/// Values at most; CIFAR's largest batch has some 150,000.
+/// Maximum number of values. CIFAR's largest batch has about 150,000.
 const VALUES: usize = 1 << 21;
-/// Lists, tuples and objects at most, so that none is deep.
+/// Maximum number of lists, tuples and objects, which bounds their depth.
 const CONTAINERS: usize = 1000;
 
-/// Reads a pickle; or says what is wrong.
+/// Reads a pickle, or returns the fault.
 pub(super) fn read(bytes: &[u8]) -> Result<Value<'_>, String> {
     let mut machine = Machine {
         bytes,
@@ -101,7 +102,7 @@ impl<'a> Machine<'a> {
         self.stack.pop().ok_or_else(|| "a value is missing".into())
     }
 
-    /// The values since the last mark.
+    /// Returns the values since the last mark.
     fn marked(&mut self) -> Result<Vec<Value<'a>>, String> {
         let mark = self.marks.pop().filter(|mark| *mark <= self.stack.len()).ok_or("a mark is missing")?;
         Ok(self.stack.split_off(mark))
@@ -114,7 +115,7 @@ impl<'a> Machine<'a> {
     }
 
     fn add(&mut self, values: Vec<Value<'a>>) -> Result<(), String> {
-        // A list that the memo holds too is copied.
+        // A list that the memo also has is copied.
         let copied = match self.stack.last() {
             Some(Value::List(all) | Value::Dict(all)) if Rc::strong_count(all) > 1 => all.len(),
             _ => 0,
@@ -142,7 +143,7 @@ impl<'a> Machine<'a> {
         self.push(value)
     }
 
-    /// One opcode; the value, at the end.
+    /// Executes one opcode. Returns the value at the end.
     fn step(&mut self) -> Result<Option<Value<'a>>, String> {
         match self.take(1)?[0] {
             b'.' => return self.pop().map(Some),
@@ -196,7 +197,8 @@ impl<'a> Machine<'a> {
         Ok(None)
     }
 
-    /// An opcode that pushes one value: a constant, a number, a text or one of the memo. Or one that keeps the last value there.
+    /// Executes an opcode that pushes one value: a constant, a number, a text or a memo entry. Also executes opcodes
+    /// that store the last value in the memo.
     fn push_one(&mut self, opcode: u8) -> Result<(), String> {
         match opcode {
             b'N' => self.push(Value::None)?,
@@ -263,7 +265,7 @@ impl<'a> Machine<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value of a dictionary's key.
+    /// Returns the value of a dictionary's key.
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         let Value::Dict(entries) = self else { return None };
         let is_key = |value: &Value<'_>| matches!(value, Value::Bytes(bytes) if *bytes == key.as_bytes());
@@ -275,7 +277,7 @@ impl<'a> Value<'a> {
         values.iter().map(|value| if let Value::Integer(value) = value { Some(*value) } else { None }).collect()
     }
 
-    /// The shape and bytes of an array of unsigned bytes in C order.
+    /// Returns the shape and bytes of an array of unsigned bytes in C order.
     pub fn byte_array(&self) -> Option<(Vec<i64>, &'a [u8])> {
         let Value::Object { state, .. } = self else { return None };
         let Some(Value::List(parts)) = state.first() else { return None };
@@ -293,11 +295,11 @@ impl<'a> Value<'a> {
 mod tests {
     use super::*;
 
-    // A pickle that asks for more than it holds ends early, whatever its opcodes.
+    // A pickle with more content than its size allows ends early, for any opcodes.
     #[test]
     fn pickles_have_bounds() {
         let refused = |bytes: &[u8]| read(bytes).unwrap_err();
-        // Tuples within tuples; a list copied by each append; a memo far out; values without end.
+        // Nested tuples, a list copied by each append, a memo index out of range, and endless values.
         assert!(refused(&[b")".as_slice(), &[0x85; 5000], b"."].concat()).contains("too many lists"));
         let copies = [b"]".as_slice(), &b"\x94K\x01a".repeat(200_000), b"."].concat();
         assert!(refused(&copies).contains("too many values"));

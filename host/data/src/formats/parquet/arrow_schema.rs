@@ -1,21 +1,22 @@
-//! Arrow's schema, which programs write into a Parquet file as `ARROW:schema`: Parquet has no type of durations, which are bare integers in it.
+//! Arrow's schema, which programs write into a Parquet file as `ARROW:schema`. Parquet has no duration type and stores
+//! durations as plain integers.
 //!
-//! The entry is base64 of an encapsulated message, a FlatBuffer (<https://arrow.apache.org/docs/format/Columnar.html>, `Schema.fbs` and
-//! `Message.fbs`). Of it, names and types of fields are read here. What cannot be read says nothing.
+//! The entry is base64 of an encapsulated message, a FlatBuffer (<https://arrow.apache.org/docs/format/Columnar.html>,
+//! `Schema.fbs` and `Message.fbs`). This code reads the names and types of its fields. Unreadable parts are ignored.
 
-/// Numbers of unions: of a message's header, and of a field's type.
+/// Union tags: of a message's header, and of a field's type.
 const SCHEMA: u8 = 1;
 const DURATION: u8 = 18;
-/// Fields within fields that are read.
+/// Maximum depth of nested fields that are read.
 const DEPTH: usize = 16;
-/// Fields that are read.
+/// Maximum number of fields that are read.
 const MOST: usize = 1 << 16;
 
-/// The columns of durations, by their names among the leaves, such as `a` or `s.a`.
+/// Returns the names of the duration columns among the leaves, such as `a` or `s.a`.
 pub(super) fn durations(entry: &str) -> Vec<String> {
     let mut found = Vec::new();
     let bytes = base64(entry).unwrap_or_default();
-    // The length of the message, after a mark in newer files.
+    // The length of the message follows a marker in newer files.
     let message = match bytes.get(..4) {
         Some([0xff, 0xff, 0xff, 0xff]) => bytes.get(8..),
         _ => bytes.get(4..),
@@ -60,7 +61,7 @@ fn of_fields(
     Some(())
 }
 
-/// A FlatBuffer, at whose places anything may stand.
+/// A FlatBuffer with arbitrary, untrusted content.
 #[derive(Clone, Copy)]
 struct Buffer<'a>(&'a [u8]);
 
@@ -77,12 +78,12 @@ impl<'a> Buffer<'a> {
         self.bytes(at).map(u32::from_le_bytes)
     }
 
-    /// The place that the offset at `at` leads to.
+    /// Follows the offset at `at`.
     fn follow(self, at: usize) -> Option<usize> {
         at.checked_add(self.number(at)? as usize)
     }
 
-    /// The place of field `id` of the table at `table`, if it is there.
+    /// Returns the position of field `id` of the table at `table`, if present.
     fn slot(self, table: usize, id: usize) -> Option<usize> {
         let back = i64::from(i32::from_le_bytes(self.bytes(table)?));
         let entries = usize::try_from(i64::try_from(table).ok()?.checked_sub(back)?).ok()?;
@@ -98,7 +99,7 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// The bytes of a text in base64 (RFC 4648, section 4).
+/// Decodes base64 (RFC 4648, section 4).
 fn base64(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::with_capacity(text.len() / 4 * 3));
     for byte in text.trim_end_matches('=').bytes() {
@@ -135,7 +136,8 @@ mod tests {
         assert_eq!(base64("a b"), None);
     }
 
-    // pyarrow's schema of `a: float, d: duration[ms], s: struct<d: duration[us], b: int64>`, and all that it may become.
+    // The schema that pyarrow writes for `a: float, d: duration[ms], s: struct<d: duration[us], b: int64>`, and damaged
+    // variants.
     #[test]
     fn damaged_schemas_say_nothing() {
         let whole = WHOLE;

@@ -1,4 +1,4 @@
-//! The values of a column, and their way into a row.
+//! The values of a column, and their conversion to a row.
 
 use crate::numbers::Number;
 use crate::rows::{Columns, Row};
@@ -20,7 +20,7 @@ pub(super) fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -
         ($reader:expr, $cell:expr) => {{
             let (mut levels, mut values) = (Vec::new(), Vec::new());
             let (records, found, _) = $reader.read_records(rows, Some(&mut levels), None, &mut values)?;
-            // Without levels every value is there.
+            // Without levels every value is present.
             let full = levels.iter().copied().max().unwrap_or_default();
             let mut values = values.into_iter().map($cell);
             if levels.is_empty() || found == records {

@@ -1,4 +1,4 @@
-//! The columns of a file that are read, and their use.
+//! Selects the columns of a file that are read, and their use.
 
 use super::metadata::Metadata;
 use crate::rows::{Columns, Naming, Order, USUAL_LABELS, column, quoted, summary};
@@ -9,13 +9,13 @@ use parquet::file::reader::FileReader;
 use parquet::schema::types::ColumnDescriptor;
 use std::path::Path;
 
-/// Names that a column of images usually has.
+/// Usual names of an image column.
 const IMAGES: [&str; 3] = ["image", "img", "images"];
 /// Faults of columns.
 const DURATION: &str = "holds durations: write it as numbers, such as seconds in float64";
 const NO_NUMBER: &str = "holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64";
 
-/// The columns to read, by their numbers among the leaves of the schema.
+/// The columns to read, as indices among the leaves of the schema.
 pub(super) struct ChosenColumns<'a> {
     pub leaves: Vec<usize>,
     pub content: Content<'a>,
@@ -24,7 +24,7 @@ pub(super) struct ChosenColumns<'a> {
 
 /// The samples of a file: images, or rows of a table.
 pub(super) enum Content<'a> {
-    /// The image's leaf comes first, then the label's.
+    /// The image's leaf comes first, then that of the label.
     Images {
         label: Columns<'a>,
     },
@@ -54,7 +54,7 @@ pub(super) fn choose<'a>(
     let leaves = schema.columns();
     let parts = |leaf: usize| leaves[leaf].path().parts();
     let is_text = |leaf: usize| leaves[leaf].physical_type() == Physical::BYTE_ARRAY;
-    // Columns by their leaves: a struct of an image is one.
+    // Columns are listed by their leaves, so a struct of an image is one column.
     let is_image = |leaf: usize| {
         is_text(leaf) && IMAGES.contains(&&*parts(leaf)[0]) && (parts(leaf).len() == 1 || parts(leaf)[1..] == ["bytes"])
     };
@@ -80,7 +80,7 @@ pub(super) fn choose<'a>(
     let choose = |all: &[String]| label_of(path, all, image.is_some(), options);
     let wanted = options.label_column.as_deref();
     if let Some(image) = image {
-        // The image's column and the label's are the table.
+        // The image column and the label column are the table.
         let label = naming.label(path, &all, &choose, wanted)?;
         let used: Vec<usize> = label.map(|label| flat[label]).into_iter().collect();
         used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf], &metadata))?;
@@ -117,7 +117,8 @@ pub(super) fn choose<'a>(
     Ok(ChosenColumns { leaves: used, content: Content::Table(columns), has_label: label.is_some() })
 }
 
-/// The column of labels among `all`: the one that the settings name, else the usual one, else the last of a table without images.
+/// Returns the label column among `all`: the column in the settings, otherwise a usual name, otherwise the last column
+/// of a table without images.
 fn label_of(path: &Path, all: &[String], has_images: bool, options: &DataOptions) -> Result<Option<usize>, DataError> {
     match (&options.labels, &options.label_column) {
         (LabelKind::None, _) => Ok(None),
@@ -139,7 +140,7 @@ fn label_of(path: &Path, all: &[String], has_images: bool, options: &DataOptions
     }
 }
 
-/// Columns that the settings name.
+/// Returns the columns that the settings name.
 fn named(options: &DataOptions) -> impl Iterator<Item = (&'static str, &String)> {
     let label = options.label_column.iter().map(|name| ("label_column", name));
     let categories = options.categories.iter().map(|(name, _)| ("categories", name));
@@ -155,7 +156,7 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor, metadata: &Metadata) -> Resu
     if metadata.durations.contains(&name) {
         return refuse(DURATION);
     }
-    // Nanoseconds have a logical type alone.
+    // Nanoseconds have only a logical type.
     if matches!(leaf.logical_type_ref(), Some(LogicalType::Timestamp { .. } | LogicalType::Time { .. })) {
         return refuse(NO_NUMBER);
     }

@@ -1,4 +1,5 @@
-//! Metadata that programs write into a Parquet file: pandas names the columns of its index, Hugging Face the classes.
+//! Metadata that programs write into a Parquet file. From pandas, it has the index columns. From Hugging Face, it has
+//! the class names.
 
 use super::arrow_schema::durations;
 use crate::rows::Naming;
@@ -7,20 +8,20 @@ use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 use std::path::Path;
 
-/// The file's own words.
+/// The metadata of a file.
 pub(super) struct Metadata {
     /// Columns that are pandas' index (<https://pandas.pydata.org/docs/development/developer.html>).
     pub index: Vec<String>,
-    /// Names of an index that is a range of numbers, of which the file has no column.
+    /// Names of an index that is a range of numbers. The file has no column for it.
     pub ranges: Vec<String>,
-    /// Columns of durations, which are integers to Parquet.
+    /// Columns of durations, which Parquet stores as integers.
     pub durations: Vec<String>,
     /// Hugging Face's features.
     features: Value,
 }
 
 impl Metadata {
-    /// Of these entries. An entry that is none of theirs says nothing.
+    /// Parses these entries. Entries in other formats are ignored.
     pub fn read(path: &Path, entries: Option<&Vec<KeyValue>>) -> Result<Self, DataError> {
         let entry = |key: &str| -> Result<Option<Value>, DataError> {
             let text = entries.and_then(|all| all.iter().find(|entry| entry.key == key)?.value.as_ref());
@@ -32,7 +33,7 @@ impl Metadata {
             })
         };
         let pandas = entry("pandas")?.unwrap_or_default();
-        // A range of numbers is an object, and no column.
+        // A range of numbers is an object, not a column.
         let all = || pandas["index_columns"].as_array().into_iter().flatten();
         let index = all().filter_map(|column| column.as_str().map(String::from)).collect();
         let ranges = all().filter_map(|column| column["name"].as_str().map(String::from)).collect();
@@ -46,7 +47,7 @@ impl Metadata {
         Ok(Self { index, ranges, durations, features: features["info"]["features"].take() })
     }
 
-    /// The class of each number of the column `label`, if the file gives the numbers names.
+    /// Returns the class of each number in the column `label`, if the file names the numbers.
     pub fn numbers(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! The samples of the files of a split, as they are read.
+//! The samples of a split's files, collected while reading.
 
 use super::cells::{Cell, add};
 use super::choose_columns::Content;
@@ -24,7 +24,7 @@ impl<'a> Samples<'a> {
         Self { options, table: None, pixels: Sink::new(&options.room()), layout: None }
     }
 
-    /// Adds a block of rows. Returns the rows that are bad, and why.
+    /// Adds a block of rows. Returns the bad rows with reasons.
     pub fn add(
         &mut self,
         file: &Path,
@@ -90,12 +90,12 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Returns true if the samples are a table's, with all constants applied.
+    /// Returns true if the samples are from a table, with all constants applied.
     pub fn are_scaled(&self) -> bool {
         self.table.is_some()
     }
 
-    /// The shape of a sample, and all values.
+    /// Returns the shape of a sample, and all values.
     pub fn finish(self) -> Result<(Vec<usize>, Values), DataError> {
         match (self.layout, self.table) {
             (None, Some(table)) => Ok((vec![table.width()], table.finish()?)),

@@ -1,4 +1,4 @@
-//! Rows of a table, or lines of a file: texts and the numbers of their label column.
+//! Rows of a table, or lines of a file, as texts and the numbers of their label column.
 
 use crate::files::{Counted, FETCH_AGAIN, LONGEST, Quotes, check_delimiter, open, read_failed, too_long, without_mark};
 use crate::numbers::{Number, Sink, Values};
@@ -9,33 +9,33 @@ use csv::{ByteRecord, ReaderBuilder};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Names that the text's column usually has.
+/// Usual names of the text column.
 const TEXTS: &[&str] = &["text", "sentence", "content"];
 
-/// Rows whose texts are read before they are tokenized.
+/// Number of rows whose texts are read before tokenization.
 const BLOCK: usize = 1024;
 
 /// The rows of a file, good and bad, without their texts.
 pub(super) struct Rows {
-    /// NaN where a row has no number.
+    /// NaN if a row has no number.
     pub labels: Option<Values>,
     /// The line on which each row begins.
     pub lines: LineNumbers,
-    /// Rows without a text or a number, ascending, and why.
+    /// Rows without a text or a number, ascending, with reasons.
     pub unreadable: Vec<(usize, String)>,
 }
 
-/// Takes the texts of a block of rows.
+/// Receives the texts of a block of rows.
 pub(super) type Take<'a> = dyn FnMut(&[String]) -> Result<(), DataError> + 'a;
 
-/// The form of a file, by the end of its name.
+/// The form of a file, by its extension.
 enum TextFile {
     Tsv,
     Csv,
     Lines,
 }
 
-/// Reads a file row by row and hands all texts, in order, to `take`. A row without one has an empty text.
+/// Reads a file row by row, and passes all texts, in order, to `take`. A row without a text has an empty text.
 pub(super) fn read(
     path: &Path,
     options: &DataOptions,
@@ -84,7 +84,7 @@ fn form(path: &Path) -> Result<TextFile, DataError> {
     }
 }
 
-/// A file on its way to rows.
+/// Reads a file into rows.
 struct Reader<'a, 'b> {
     rows: Rows,
     labels: Sink<Number>,
@@ -94,7 +94,7 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// One text a line, without its line end; empty lines are none.
+    /// Reads one text per line, without its line end. Empty lines are skipped.
     fn lines(&mut self, path: &Path, file: impl Read) -> Result<(), DataError> {
         let (mut file, mut line, mut number) = (BufReader::new(file), Vec::new(), 0);
         while next_line(&mut file, &mut line).map_err(|error| read_failed(path, &error))? {
@@ -106,7 +106,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// A table. In a `.tsv` file quotation marks are letters like others.
+    /// Reads a table. In a `.tsv` file, quotation marks are ordinary characters.
     fn table(
         &mut self,
         path: &Path,
@@ -124,7 +124,7 @@ impl Reader<'_, '_> {
             .quoting(quoted)
             .from_reader(bytes);
         let mut record = ByteRecord::new();
-        // The byte after the record, if there is one.
+        // Returns the offset after the record, if there is a record.
         let mut next = |record: &mut ByteRecord| match reader.read_byte_record(record) {
             Ok(is_there) => Ok(is_there.then(|| reader.position().byte())),
             Err(error) => {
@@ -139,7 +139,7 @@ impl Reader<'_, '_> {
         let Some(end) = next(&mut record)? else {
             return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
         };
-        // In text a field may have any characters.
+        // A text field may have any characters.
         if record.len() == 1 {
             check_delimiter(path, &[&String::from_utf8_lossy(&record[0])], delimiter)?;
         }
@@ -184,7 +184,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds a row: its text and label, or what is wrong with them.
+    /// Adds a row: its text and label, or their fault.
     fn push(
         &mut self,
         line: u64,
@@ -238,7 +238,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> 
     Ok(read > 0)
 }
 
-/// The first of the `usual` names that a column has.
+/// Returns the column with the first matching name in `usual`.
 fn usual_column(path: &Path, setting: &str, columns: &[String], usual: &[&str]) -> Result<usize, DataError> {
     usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
         DataError::File(format!(

@@ -1,8 +1,8 @@
 //! Patterns of a tokenizer file, rewritten for another engine with the same matches.
 //!
-//! The Python package `tokenizers` matches patterns with Oniguruma. This build uses `fancy-regex`, whose `\w`, `\b`, `.`, `^`
-//! and `[[:punct:]]` are other sets. [`rewrite`] writes each class as the Unicode properties of which Oniguruma's class is made
-//! (both have Unicode 16), and refuses what it has no equal for.
+//! The Python package `tokenizers` matches patterns with Oniguruma. This build uses `fancy-regex`, in which `\w`, `\b`,
+//! `.`, `^` and `[[:punct:]]` are different sets. [`rewrite`] writes each class as the Unicode properties that form
+//! Oniguruma's class (both use Unicode 16). It returns an error for parts without an equivalent.
 //!
 //! Oniguruma 6.9 counts `²³¹¼½¾` as word characters in `\w`, `\W` and `\b`, but not in `[\w]` and `[^\w]`.
 
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Members of `[[:word:]]`.
 const WORD: &str = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}";
-/// The further members of `\w`.
+/// Additional members of `\w`.
 const LATIN: &str = r"\x{B2}\x{B3}\x{B9}\x{BC}\x{BD}\x{BE}";
 /// POSIX classes as Unicode properties.
 const POSIX: &[(&str, &str)] = &[
@@ -81,14 +81,14 @@ const PROPERTIES: &[&str] = &[
     "Lao",
     "Emoji",
 ];
-/// Pairs of letters that Oniguruma, without case, also finds in one letter, such as ß.
+/// Pairs of letters that case-insensitive Oniguruma also matches in a single letter, such as ß.
 const FOLDED: &[&str] = &["ss", "ff", "fi", "fl", "st"];
 
-/// The pattern with the same matches in `fancy-regex`.
+/// Returns a pattern with the same matches in `fancy-regex`.
 ///
 /// # Errors
 ///
-/// The part that has no equal.
+/// The part without an equivalent.
 pub(super) fn rewrite(pattern: &str) -> Result<String, String> {
     let mut rewriter =
         Rewriter { rest: pattern.chars().collect(), at: 0, out: String::new(), depth: vec![], ignore_case: false };
@@ -100,7 +100,7 @@ struct Rewriter {
     rest: Vec<char>,
     at: usize,
     out: String,
-    /// Case of the enclosing groups.
+    /// The case setting of the enclosing groups.
     depth: Vec<bool>,
     ignore_case: bool,
 }
@@ -220,7 +220,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Least and most of `{n,m}`, and its end.
+    /// Returns minimum and maximum of `{n,m}`, and its end.
     fn interval(&self) -> Option<(String, Option<String>, usize)> {
         let inside: String = self.rest[self.at..].iter().skip(1).take_while(|c| **c != '}').collect();
         let end = self.at + inside.chars().count() + 2;
@@ -268,7 +268,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// The text of an escape outside of a class, true if it may be repeated, and its character if it is one.
+    /// Returns the text of an escape outside a class, true if it may be repeated, and its character if it is a
+    /// character.
     fn escape(&mut self) -> Result<(String, bool, Option<char>), String> {
         let zero_width = match self.rest.get(self.at + 1) {
             Some('b') => format!("(?:(?<=[{WORD}{LATIN}])(?![{WORD}{LATIN}])|(?<![{WORD}{LATIN}])(?=[{WORD}{LATIN}]))"),
@@ -298,7 +299,7 @@ impl Rewriter {
         Ok((text, true, None))
     }
 
-    /// An escape that is a character or a set.
+    /// Parses an escape that is a character or a set.
     fn escaped(&mut self) -> Result<Item, String> {
         self.at += 1;
         let c = self.peek().ok_or("a '\\' at the end")?;
@@ -359,7 +360,7 @@ impl Rewriter {
             .ok_or_else(|| format!("'\\{form}{digits}'"))
     }
 
-    /// A bracketed class.
+    /// Parses a bracketed class.
     fn class(&mut self) -> Result<String, String> {
         self.at += 1;
         let mut out = String::from("[");
@@ -380,7 +381,7 @@ impl Rewriter {
             };
             let is_range = self.peek() == Some('-') && self.rest.get(self.at + 1).is_some_and(|next| *next != ']');
             literal(&mut out, first);
-            // A '-' that is itself the first of a pair.
+            // This '-' is itself the start of a range.
             if is_range && first == '-' {
                 return Err("a range from '-'".into());
             }
@@ -395,7 +396,7 @@ impl Rewriter {
         Ok(out)
     }
 
-    /// The next item of a class; none at its end.
+    /// Returns the next item of a class, or `None` at its end.
     fn item(&mut self) -> Result<Option<Item>, String> {
         if self.starts("&&") {
             return Err("'&&'".into());
@@ -423,7 +424,7 @@ impl Rewriter {
         }
     }
 
-    /// Refuses letters that Oniguruma folds together with others.
+    /// Returns an error for letters that Oniguruma folds with other letters.
     fn check_literal(&self, before: Option<char>, c: char) -> Result<(), String> {
         if !self.ignore_case {
             return Ok(());
@@ -433,14 +434,14 @@ impl Rewriter {
         if c.is_ascii() && !is_folded { Ok(()) } else { Err(format!("'{pair}' without case")) }
     }
 
-    /// Refuses classes without case that hold more than ASCII.
+    /// Returns an error for case-insensitive classes beyond ASCII.
     fn check_case(&self, set: &str) -> Result<(), String> {
         let wide = set.contains("[^") || set.contains(r"\p") || set.contains(r"\P");
         if self.ignore_case && wide { Err("a class of Unicode without case".into()) } else { Ok(()) }
     }
 }
 
-/// A character as itself.
+/// Writes a character literally.
 fn literal(out: &mut String, c: char) {
     if c.is_ascii_alphanumeric() {
         out.push(c);

@@ -1,4 +1,4 @@
-//! A tokenizer file, and the arrays of tokens that a model takes.
+//! A tokenizer file, and the token arrays of a model.
 
 use super::pattern::rewrite;
 use crate::dataset::IGNORED;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::{Encoding, PaddingDirection, Tokenizer, TruncationDirection, TruncationParams, TruncationStrategy};
 
-/// Names that a padding token usually has, where the file does not say.
+/// Usual names of a padding token, if the file does not name it.
 const PADDING: &[&str] = &["[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>"];
 
 /// The content of an input of the model.
@@ -24,36 +24,36 @@ enum TokenInput {
     Types,
 }
 
-/// A tokenizer, set up for a model.
+/// A tokenizer configured for a model.
 pub(super) struct Tokens {
     tokenizer: Tokenizer,
     roles: Vec<TokenInput>,
-    /// S.
+    /// The sequence length S.
     length: usize,
-    /// Tokens that are kept of a text.
+    /// Maximum number of tokens kept of a text.
     kept: usize,
-    /// Tokens are cut off on this side.
+    /// The side that is truncated.
     cut: TruncationDirection,
-    /// Padding goes to this side.
+    /// The side that is padded.
     padded: PaddingDirection,
     pad: u32,
     pad_type: u32,
     task: TextTask,
 }
 
-/// The tokens at which texts are cut, whatever the model takes: those of `max_length`, else of the tokenizer's file.
+/// Returns the maximum number of tokens, independent of the model: `max_length`, otherwise that of the tokenizer file.
 pub(in crate::formats) fn declared_length(options: &TextOptions) -> Option<usize> {
     let of_file = || Some(read(options.tokenizer.as_ref()?).ok()?.get_truncation()?.max_length);
     options.max_length.or_else(of_file)
 }
 
-/// Texts as the model takes them, `[N, S]` each.
+/// Texts in the form of the model's inputs, `[N, S]` each.
 pub(super) struct Encoded {
-    /// One a model input.
+    /// One array per model input.
     pub features: Vec<Array>,
     /// The labels of a language model.
     pub successors: Option<Array>,
-    /// Rows that the tokenizer refused, ascending, and why.
+    /// Rows that the tokenizer rejected, ascending, with reasons.
     pub unreadable: Vec<(usize, String)>,
 }
 
@@ -65,7 +65,7 @@ impl Tokens {
         let mut tokenizer = read(file)?;
         let (roles, length) = roles(&options.inputs)?;
         let (padding, truncation) = (tokenizer.get_padding().cloned(), tokenizer.get_truncation().cloned());
-        // What the file adds to an empty text is counted without its padding.
+        // The tokens that the file adds to an empty text are counted without padding.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| broken(file, &error))?;
         if truncation.as_ref().is_some_and(|cut| cut.strategy == TruncationStrategy::OnlySecond) {
@@ -98,7 +98,8 @@ impl Tokens {
         };
         let cut = truncation.map_or(TruncationDirection::Right, |cut| cut.direction);
         let task = options.text.task;
-        // A language model learns what follows its last token too; a text that goes on has no end there.
+        // A language model also learns the successor of the last kept token. A text that continues has no end token
+        // there.
         let params = TruncationParams { max_length: kept, direction: cut, ..Default::default() };
         let params = (task == TextTask::Classify).then_some(params);
         tokenizer.with_truncation(params).map_err(|error| broken(file, &error))?;
@@ -116,7 +117,7 @@ impl Tokens {
         }
     }
 
-    /// The kept part of a row of all tokens, and the place of its first in a padded row.
+    /// Returns the kept range of a row of all tokens, and the index of its first token in a padded row.
     fn window(&self, tokens: usize) -> (std::ops::Range<usize>, usize) {
         let kept = tokens.min(self.kept);
         let first = if self.cut == TruncationDirection::Left { tokens - kept } else { 0 };
@@ -137,7 +138,7 @@ impl Tokens {
     }
 }
 
-/// Texts on their way to arrays.
+/// Encodes texts into arrays.
 pub(super) struct Encoder<'a> {
     tokens: &'a Tokens,
     texts: usize,
@@ -147,7 +148,7 @@ pub(super) struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Tokenizes a block of texts side by side. A text that the tokenizer refuses becomes a bad row.
+    /// Tokenizes a block of texts in parallel. A text that the tokenizer rejects becomes a bad row.
     pub(super) fn add(&mut self, texts: &[String]) -> Result<(), DataError> {
         let Tokens { tokenizer, roles, length, pad, pad_type, .. } = self.tokens;
         let empty = |role: &TokenInput| match role {
@@ -205,7 +206,7 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
         DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
     })?;
     let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| broken(file, &error.into()))?;
-    // Nothing is turned back into text.
+    // Tokens are never decoded to text.
     if let Some(parts) = json.as_object_mut() {
         parts.remove("decoder");
     }
@@ -219,7 +220,7 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
         .map_err(|error| broken(file, &error.into()))
 }
 
-/// Gives every pattern of a file the matches that it has in the Python package.
+/// Rewrites every pattern of a file so that it has the matches of the Python package.
 fn rewrite_patterns(json: &mut Value) -> Result<(), String> {
     match json {
         Value::Array(parts) => parts.iter_mut().try_for_each(rewrite_patterns),
@@ -229,7 +230,7 @@ fn rewrite_patterns(json: &mut Value) -> Result<(), String> {
                 *pattern = rewrite(pattern)
                     .map_err(|part| format!("its pattern '{pattern}' has {part}, which may match otherwise here"))?;
             }
-            // A vocabulary is not a part with patterns, and may be large.
+            // A vocabulary has no patterns, and may be large.
             parts.iter_mut().filter(|(name, _)| *name != "model").try_for_each(|(_, part)| rewrite_patterns(part))
         }
         _ => Ok(()),
@@ -244,7 +245,7 @@ fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
     ))
 }
 
-/// The content of each input, and the sequence length.
+/// Returns the content of each input, and the sequence length.
 fn roles(inputs: &[InputShape]) -> Result<(Vec<TokenInput>, usize), DataError> {
     let mut length = None;
     let mut roles = Vec::with_capacity(inputs.len());
@@ -290,7 +291,7 @@ fn roles(inputs: &[InputShape]) -> Result<(Vec<TokenInput>, usize), DataError> {
     }
 }
 
-/// A class for each text, or for each token.
+/// Checks that labels are a class for each text, or for each token.
 fn check_labels(length: usize, options: &DataOptions) -> Result<(), DataError> {
     let LabelKind::Classes { shape: Some(shape), .. } = &options.labels else { return Ok(()) };
     let (wanted, task, other) = match options.text.task {
@@ -307,7 +308,7 @@ fn check_labels(length: usize, options: &DataOptions) -> Result<(), DataError> {
     Err(SettingError::new("task", task, problem).into())
 }
 
-/// Every token must be a row of the model's table, and a class of a language model, whatever the texts are.
+/// Checks that every token is a row of the model's embedding matrix, and a class of a language model, for any texts.
 fn check_vocabulary(
     file: &Path,
     tokenizer: &Tokenizer,

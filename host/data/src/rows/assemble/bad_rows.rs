@@ -1,4 +1,4 @@
-//! Rows that are not samples: the first is an error, or they are dropped and counted.
+//! Rows that are not valid samples. The first is an error, or they are dropped and counted.
 
 use crate::numbers::{Number, not_finite};
 use crate::options::DROP;
@@ -6,7 +6,7 @@ use crate::rows::line_of_row::LineNumbers;
 use crate::{DataError, OnBadRow};
 use damper_onnx::SettingError;
 
-/// Keeps account of bad rows, or refuses the first.
+/// Collects bad rows, or returns an error for the first.
 pub(super) struct BadRows {
     pub(super) policy: OnBadRow,
     pub(super) file: String,
@@ -14,7 +14,7 @@ pub(super) struct BadRows {
     pub(super) lines: Option<LineNumbers>,
     pub(super) rows: usize,
     pub(super) null: Vec<bool>,
-    /// The first one, for the error of many.
+    /// The first bad row, for the error about too many.
     pub(super) first: Option<String>,
 }
 
@@ -39,7 +39,8 @@ impl BadRows {
         format!("{}: {place}: {fault}", self.origin)
     }
 
-    /// More than one row in a hundred is a fault of the file, or of how it is read. How many there are stays private.
+    /// Returns an error if more than one percent of the rows are bad, which is a fault of the file or of the settings.
+    /// The number of bad rows stays private.
     pub(super) fn refuse_many(&self) -> Result<(), DataError> {
         let bad = self.null.iter().filter(|null| **null).count();
         match &self.first {
@@ -56,7 +57,7 @@ impl BadRows {
         self.null.get(row).copied().unwrap_or(false)
     }
 
-    /// Finds the rows with a value that is not `good`, among those from `first` on.
+    /// Finds the rows with a value that is not `good`, starting at row `first`.
     pub(super) fn check<T>(
         &mut self,
         first: usize,
@@ -76,7 +77,7 @@ impl BadRows {
         Ok(())
     }
 
-    /// Finds the rows with a feature that is not finite as float32, which `values` are of `numbers`.
+    /// Finds the rows with a feature that is not finite as float32. `values` are the float32 values of `numbers`.
     pub(super) fn check_floats(
         &mut self,
         first: usize,
@@ -103,7 +104,7 @@ impl BadRows {
     }
 }
 
-/// The name of the value `at` of a sample's `width` values.
+/// Returns the name of value `at` among a sample's `width` values.
 pub(super) fn place(what: &str, at: usize, width: usize) -> String {
     if width > 1 { format!("{what}, value {at} of the sample (counted from 0),") } else { what.into() }
 }

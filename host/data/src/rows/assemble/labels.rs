@@ -1,4 +1,4 @@
-//! Labels: numbers, chances or classes, in the shape that the model's output wants.
+//! Labels in the shape of the model's output: numbers, probabilities or classes.
 
 use super::bad_rows::BadRows;
 use crate::dataset::{IGNORED, Stored, StoredKind};
@@ -7,7 +7,7 @@ use crate::rows::array::Array;
 use crate::rows::fit_shape::fit;
 use crate::{ChannelLayout, DataError, DataOptions, LabelKind, Labels};
 
-/// The labels of `array`, numbers scaled by `scale`.
+/// Returns the labels in `array`. Numbers are scaled by `scale`.
 pub(super) fn make(
     array: Array,
     scale: Option<(f64, f64)>,
@@ -26,17 +26,17 @@ pub(super) fn make(
     }
 }
 
-/// Returns true if samples of the shape `own` fit `wanted`.
+/// Returns true if samples of shape `own` fit `wanted`.
 fn fits(own: &[usize], wanted: &[usize]) -> bool {
     fit(own, wanted, ChannelLayout::Nchw).is_ok()
 }
 
-/// One number a sample is always in memory.
+/// Labels with one value per sample always stay in memory.
 fn room(options: &DataOptions, width: usize) -> Room {
     if width > 1 { options.room() } else { Room::new(None, None) }
 }
 
-/// Labels that are floats: measures, or chances from 0 to 1.
+/// Returns float labels: numbers, or probabilities from 0 to 1.
 fn numbers(
     array: Array,
     wanted: Option<&[usize]>,
@@ -82,7 +82,7 @@ fn numbers(
     }
 }
 
-/// The shape of a sample's class numbers.
+/// Returns the shape of a sample's class numbers.
 fn shape_of_classes(array: &Array, wanted: Option<&[usize]>) -> Result<Vec<usize>, DataError> {
     let own = array.sample_shape();
     match wanted {
@@ -103,7 +103,7 @@ fn shape_of_classes(array: &Array, wanted: Option<&[usize]>) -> Result<Vec<usize
     }
 }
 
-/// Labels that are class numbers, of `classes` classes if that is known.
+/// Returns labels that are class numbers, below `classes` if that is known.
 fn integers(
     array: Array,
     shape: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The columns of each table, put in the order of the first.
+//! Reorders the columns of each table to those of the first.
 
 use super::super::name_lists::{doubled, quoted_and_more};
 use super::{Choose, Known, Naming, Order};
@@ -7,7 +7,8 @@ use damper_onnx::SettingError;
 use std::path::Path;
 
 impl Naming {
-    /// The columns of a table with these names; `None`, and how many there are, if it has no names.
+    /// Returns the columns of a table with the names `own`. If `own` is `None`, the table has `width` columns without
+    /// names.
     pub fn table(
         &mut self,
         path: &Path,
@@ -46,8 +47,8 @@ impl Naming {
         Ok(Order { names, places, label })
     }
 
-    /// Refuses settings that name a column by its number, where the table at `path` has its columns at other `places` than those of a model,
-    /// a run or a plan: the number could mean either.
+    /// Returns an error for settings with an ambiguous column number. It is ambiguous if the table at `path` orders its
+    /// columns differently from a model, a run or a plan.
     pub fn check_numbers(&self, path: &Path, wanted: &[(&'static str, &str)], order: &Order) -> Result<(), DataError> {
         let Some(known) = self.table.as_ref().filter(|known| !known.is_own && !order.places.is_sorted()) else {
             return Ok(());
@@ -67,7 +68,7 @@ impl Naming {
         }
     }
 
-    /// The names that a table of the columns `own` must have, in their order, and the label's place among them.
+    /// Returns the names that a table with columns `own` must have, in order, and the label's index among them.
     fn expected(
         &self,
         known: &Known<TableNames>,
@@ -88,7 +89,7 @@ impl Naming {
                 }
                 Ok((columns.clone(), at))
             }
-            // Only the features have names yet: the label is the file's.
+            // Only the features have names so far, so the label is that of the file.
             None => {
                 let label = choose(own)?.map(|label| own[label].clone());
                 let names: Vec<String> = columns.iter().chain(&label).cloned().collect();
@@ -98,7 +99,7 @@ impl Naming {
         }
     }
 
-    /// The label's column beside a column of images: that of the first file, wherever it is in this one.
+    /// Returns the label column next to an image column. It is that of the first file, at any position in this file.
     pub fn label(
         &mut self,
         path: &Path,
@@ -181,7 +182,8 @@ impl Naming {
         }
     }
 
-    /// The places of an array's columns, features alone, in the order of the names that are known; none if it is that order.
+    /// Returns the positions of an array's columns (features only) in the order of the known names. Returns `None` if
+    /// they already have that order.
     pub fn array(
         &mut self,
         origin: &str,
@@ -208,7 +210,7 @@ impl Naming {
         let before = self.table.as_ref().map(features);
         let order = match (before, &mut self.table) {
             (Some(features), Some(known)) => {
-                // As if it were a table of the features alone.
+                // Handles it like a table with only features.
                 let label = known.names.label.take();
                 let columns = std::mem::replace(&mut known.names.columns, features);
                 let order = self.table(Path::new(origin), Some(own.into()), width, &|_| Ok(None), None);
@@ -222,7 +224,8 @@ impl Naming {
         Ok((!order.places.is_sorted()).then_some(order.places))
     }
 
-    /// The column of a table of texts that has this use: that of the first table, wherever `find` finds it in this one.
+    /// Returns the column with this use in a table of texts: that of the first table, which `find` locates in the first
+    /// table.
     pub fn text(
         &mut self,
         path: &Path,
@@ -259,7 +262,7 @@ impl Naming {
     }
 }
 
-/// Each column must have a name of its own that no other differs from by case alone, and no column may number the rows.
+/// Checks that each column has a unique name, also without case, and that no column numbers the rows.
 fn check_names(path: &Path, names: &[String]) -> Result<(), DataError> {
     if let Some((number, name)) = names.iter().enumerate().find(|(_, name)| is_row_number(name)) {
         return Err(DataError::File(format!(
@@ -290,12 +293,12 @@ fn twice(path: &Path, name: &str, first: usize, second: usize) -> DataError {
     ))
 }
 
-/// Returns true if a column of this name numbers the rows, as pandas writes it: such numbers are no feature.
+/// Returns true if a column with this name numbers the rows, as pandas writes it. Row numbers are not a feature.
 fn is_row_number(name: &str) -> bool {
     name.is_empty() || name.starts_with("Unnamed: ") || name.starts_with("__index_level_")
 }
 
-/// Error of another set of names.
+/// Returns the error for a different set of names.
 fn other_names(what: &str, origin: &str, missing: &[&String], extra: &[&String]) -> String {
     let part = |names: &[&String], word: &str| match names {
         [] => None,

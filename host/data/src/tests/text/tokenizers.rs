@@ -1,15 +1,15 @@
-//! Files of tokenizers, and the tokens that they give.
+//! Tokenizer files and their tokens.
 
 use super::*;
 
-/// `bytes.json` with other parts, in the folder.
+/// Writes `bytes.json` with changes into the folder.
 fn changed(folder: &TempDir, name: &str, change: &dyn Fn(&mut serde_json::Value)) -> PathBuf {
     let mut json = serde_json::from_slice(&std::fs::read(tokenizer("bytes.json")).unwrap()).unwrap();
     change(&mut json);
     put(folder, name, &serde_json::to_vec(&json).unwrap())
 }
 
-// The rows follow from the file by hand; below, those of many texts are compared with the Python package.
+// Expected rows are derived from the file by hand. A test below compares many texts with the Python package.
 #[test]
 fn sides_and_types_are_those_of_the_file() {
     let folder = folder();
@@ -32,7 +32,7 @@ fn sides_and_types_are_those_of_the_file() {
         let data = load(&spec("text", &path), options).unwrap();
         [0, 1, 2].map(|at| data.train.features()[at].integers().to_vec())
     };
-    // Fixed padding is none of the tokens that the file adds to a text.
+    // Fixed padding does not count among the tokens that the file adds to a text.
     let left = with(padding("Left", serde_json::json!({"Fixed": 8})), truncation("Left", 128));
     assert_eq!(
         rows(&left),
@@ -51,7 +51,7 @@ fn sides_and_types_are_those_of_the_file() {
             vec![0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 3],
         ]
     );
-    // A language model's labels stay at their tokens.
+    // The labels of a language model stay with their tokens.
     let lines = put(&folder, "t.txt", b"ab\nabcdefgh\n");
     let mut options = language_model(6);
     let again = with(padding("Left", serde_json::json!({"Fixed": 8})), truncation("Left", 128));
@@ -65,7 +65,7 @@ fn sides_and_types_are_those_of_the_file() {
     assert!(message.contains("only_second"), "{message}");
 }
 
-// White space at the ends belongs to a text, a line's end does not.
+// White space at the ends belongs to a text, but a line end does not.
 #[test]
 fn texts_keep_their_white_space() {
     let folder = folder();
@@ -84,7 +84,7 @@ fn texts_keep_their_white_space() {
     assert_eq!(data.train.features()[0].integers(), wanted);
 }
 
-// U+200C and U+200D are no word characters for the Python package, and ² is one.
+// In the Python package, U+200C and U+200D are not word characters, but ² is.
 #[test]
 fn patterns_have_the_classes_of_the_package() {
     let folder = folder();
@@ -121,7 +121,7 @@ fn tokenizer_must_exist_and_fit_model() {
         let cut = put(&folder, "cut.json", &whole[..len]);
         assert!(refusal(&spec("text", &path), &with(Some(cut))).contains("cut.json"), "{len}");
     }
-    // Names without an entry for padding: the usual ones are known.
+    // Without a padding entry, usual names are recognised.
     let json = String::from_utf8(whole).unwrap();
     let start = json.find("\"padding\":").unwrap();
     let end = start + json[start..].find('}').unwrap() + 1;
@@ -156,8 +156,8 @@ fn shipped_tokenizers_match_docs() {
     assert!(refusal(&spec("text", &path), &options).contains("4096 tokens"));
 }
 
-// Ids, masks and types of 1,500 Unicode texts under 30 tokenizer files, as the Python package makes them (tokenizers/record.py). Line
-// ends inside of texts are quoted in the table.
+// Ids, masks and types of 1,500 Unicode texts under 30 tokenizer files, as the Python package gives them
+// (tokenizers/record.py). Line ends in texts are quoted in the table.
 #[test]
 fn tokens_are_those_of_the_python_package() {
     const BLOCK: usize = 50;

@@ -1,4 +1,4 @@
-"""Writes texts.json.gz and cases.json.gz: tokenizer files, and checksums of the tokens that the Python package makes of 1,500 texts.
+"""Writes texts.json.gz and cases.json.gz: tokenizer files, and checksums of the Python package's tokens for 1,500 texts.
 
     python -m pip install tokenizers==0.23.3
     python record.py
@@ -60,7 +60,7 @@ def bpe(pre, normalizer=None, **model):
 
 
 N, P = normalizers, pre_tokenizers
-# A model, a normalizer, a pre-tokenizer, and the model's settings.
+# Each entry has a model, a normalizer, a pre-tokenizer, and the model's settings.
 TOKENIZERS = {
     "gpt2": bpe(bytewise()),
     "gpt2-prefix": bpe(P.ByteLevel(add_prefix_space=True)),

@@ -1,4 +1,4 @@
-//! Any filter behind one type: its configuration lies with its state.
+//! A single type for any filter, which stores its configuration with its state.
 
 use damper_core::slots::{AnyDigested, AnyFilter, AnyToRecord};
 use damper_core::state::{SaveState, StateField};
@@ -6,7 +6,7 @@ use damper_core::state::{SaveState, StateField};
 /// A filter with its state.
 pub type FilterState = Box<dyn StatefulFilter>;
 
-/// A filter that lies with its state.
+/// A filter that is stored with its state.
 pub trait StatefulFilter: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
 
 impl<T: AnyFilter + SaveState + AnyDigested + AnyToRecord> StatefulFilter for T {}

@@ -10,46 +10,47 @@ use damper_core::slots::{OptimizerSlot, StatefulSlot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How parameters follow released gradients: an optimizer and its settings.
+/// The update rule of parameters from released gradients: an optimizer and its settings.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
 pub enum OptimizerRule {
     /// Stochastic gradient descent.
     Sgd {
-        /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the others 0.9]
+        /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0, others
+        /// 0.9]
         #[schemars(extend("x-value" = "M"))]
         momentum: f32,
         /// sgd, momentum: Nesterov's form
         #[schemars(extend("x-value" = ""))]
         nesterov: bool,
-        /// adamw, adam-bc: decoupled decay; the others: L2 penalty; adam has none [default: 0; adamw: 0.01]
+        /// adamw, adam-bc: decoupled decay, others: L2 penalty, adam does not have it [default: 0, adamw 0.01]
         #[schemars(extend("x-value" = "W"))]
         weight_decay: f32,
     },
     /// Adam, with decoupled weight decay (AdamW).
     Adam {
-        /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is the first
-        /// moment]
+        /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999, with doppler 0,0.999, as its
+        /// filter is the first moment]
         #[schemars(extend("x-value" = "B1,B2"))]
         betas: [f64; 2],
-        /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment that is left
-        /// after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
+        /// adam, adamw, adagrad, rmsprop: term added to the root of the second moment. With `adam-bc`, lower bound on
+        /// the second moment after the noise's share is subtracted [default: 1e-8, adagrad 1e-10, adam-bc by the noise]
         #[schemars(extend("x-value" = "E", "x-flag" = "adam_epsilon"))]
         epsilon: f32,
         /// Decoupled decay.
         #[schemars(extend("x-value" = "W"))]
         weight_decay: f64,
-        /// The gradient whose squares the second moment averages.
+        /// The gradient that enters the second moment.
         second_moment: SecondMoment,
-        /// How `epsilon` keeps the denominator above 0.
+        /// The use of `epsilon` that keeps the denominator above 0.
         denominator: AdamDenominator,
     },
-    /// DP-AdamBC: Adam whose second moment has the noise's share taken off.
+    /// DP-AdamBC: Adam with the noise's share subtracted from the second moment.
     AdamBc {
-        /// As Adam's.
+        /// As in Adam.
         #[schemars(extend("x-value" = "B1,B2"))]
         betas: [f64; 2],
-        /// The least second moment; by the noise if it is not given.
+        /// Lower bound on the second moment. It follows from the noise if not given.
         #[schemars(extend("x-value" = "E", "x-flag" = "adam_epsilon"))]
         floor: Option<f32>,
         /// Decoupled decay.
@@ -58,7 +59,7 @@ pub enum OptimizerRule {
     },
     /// AdaGrad.
     Adagrad {
-        /// What is added to the root of the second moment.
+        /// Term added to the root of the second moment.
         #[schemars(extend("x-value" = "E", "x-flag" = "adam_epsilon"))]
         epsilon: f32,
         /// An L2 penalty.
@@ -70,7 +71,7 @@ pub enum OptimizerRule {
         /// rmsprop: decay of the second moment [default: 0.99]
         #[schemars(extend("x-value" = "A"))]
         alpha: f64,
-        /// What is added to the root of the second moment.
+        /// Term added to the root of the second moment.
         #[schemars(extend("x-value" = "E", "x-flag" = "adam_epsilon"))]
         epsilon: f32,
         /// An L2 penalty.
@@ -79,21 +80,21 @@ pub enum OptimizerRule {
     },
 }
 
-/// The gradient whose squares Adam's second moment averages.
+/// The gradient that enters Adam's second moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondMoment {
     /// The released gradient.
     #[default]
     Released,
-    /// The filtered gradient: DiSK's Adam.
+    /// The filtered gradient, as in DiSK's Adam.
     Filtered,
 }
 
-/// How Adam's `ε` keeps the denominator above 0.
+/// The use of Adam's `ε` that keeps the denominator above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-// The name that it has in the printed schema.
+// Keeps the name in the printed schema.
 #[schemars(rename = "Denominator")]
 pub enum AdamDenominator {
     /// `√v̂ + ε`.
@@ -132,18 +133,18 @@ impl Default for OptimizerRule {
     }
 }
 
-/// How an optimizer treats weight decay.
+/// The treatment of weight decay by an optimizer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum WeightDecay {
     None,
-    /// Part of the gradient.
+    /// Added to the gradient.
     Penalty,
-    /// `λ`, apart from it.
+    /// Decoupled from the gradient, with this `λ`.
     Decoupled(f64),
 }
 
 impl OptimizerRule {
-    /// The optimizer and its state for `dim` parameters.
+    /// Builds the optimizer and its state for `dim` parameters.
     pub(super) fn build(&self, dim: usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
         let zeros = || vec![0.0; dim];
         Ok(match *self {
@@ -182,7 +183,7 @@ impl OptimizerRule {
         })
     }
 
-    /// Its weight decay.
+    /// Returns the optimizer's weight decay.
     pub(super) fn weight_decay(&self) -> WeightDecay {
         match *self {
             Self::Adam { weight_decay, .. } | Self::AdamBc { weight_decay, .. } => match weight_decay {

@@ -1,4 +1,4 @@
-//! Any optimizer behind one type: its configuration lies with its state.
+//! A single type for any optimizer, which stores its configuration with its state.
 
 use damper_core::optimizer::Optimizer;
 use damper_core::slots::{AnyDigested, AnyOptimizer, AnyToRecord, OptimizerSlot, StatefulSlot};
@@ -7,9 +7,9 @@ use damper_core::state::{SaveState, StateField};
 /// An optimizer with its state.
 pub type OptimizerState = Box<dyn StatefulOptimizer>;
 
-/// An optimizer that lies with its state, as GaLore and recordings see it.
+/// An optimizer that is stored with its state, as used by GaLore and recordings.
 pub trait StatefulOptimizer: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
-    /// As [`Optimizer::first_moments`].
+    /// See [`Optimizer::first_moments`].
     fn first_moments(&mut self) -> &mut [f32];
 }
 
@@ -29,7 +29,7 @@ impl SaveState for OptimizerState {
     }
 }
 
-/// The slot of an optimizer, and the optimizer with its state.
+/// Returns the optimizer's slot, and the boxed optimizer with its state.
 pub(super) fn boxed(held: impl StatefulOptimizer + 'static) -> (OptimizerSlot, OptimizerState) {
     (OptimizerSlot::of(&held), Box::new(held))
 }

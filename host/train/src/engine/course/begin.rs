@@ -1,4 +1,4 @@
-//! What is fixed before the first step.
+//! Setup before the first step.
 
 use super::device::{self, OpenDevice};
 use super::frozen;
@@ -30,8 +30,8 @@ use zeroize::Zeroizing;
 const NONE_IS_FINITE: &str = "no made-up sample has a finite gradient at the model's initial weights, so steps may be noise alone; look for \
                               infinities in frozen weights, and for logarithms, roots and divisions in the model";
 
-/// Trains. `folder` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
-/// step is charged and the ledger before each charge's first release. After a stop the run cannot go on.
+/// Trains. `folder` is an existing private folder, which receives the plan and the ledger. The plan is written before
+/// the first step is charged, and the ledger before the first release of each charge. A stopped run cannot resume.
 ///
 /// # Errors
 ///
@@ -40,12 +40,12 @@ pub fn run(run: &Run, folder: &Path, progress: &mut dyn Progress) -> Result<Outc
     observed(run, &Alone, Some(folder), None, progress, None)
 }
 
-/// [`run`], with its state in `checkpoint`, from which it begins and can go on after a stop. The private folder is that of the
-/// checkpoint.
+/// Does the same as [`run`], and saves the state in `checkpoint`. It resumes from that state after a stop. The private
+/// folder is that of the checkpoint.
 ///
 /// # Errors
 ///
-/// As [`run`], or the state cannot be written or is damaged.
+/// As for [`run`], or the state cannot be written or is damaged.
 pub fn run_resumable(
     run: &Run,
     checkpoint: &mut Checkpoint,
@@ -55,16 +55,17 @@ pub fn run_resumable(
     run_on(run, &Alone, Some(&folder), Some(checkpoint), progress)
 }
 
-/// [`run`] or [`run_resumable`] on the ranks of `group`, which end with the bits of one process. Rank 0 gives `folder`, its private folder,
-/// and the `checkpoint` in it if the run has one; the others give none, and have the same parameters in the end. All ranks have prepared
-/// the same run. A rank may hold a shard of the data alone ([`Run::keep_shard`]).
+/// Does the same as [`run`] or [`run_resumable`] on the ranks of `group`, bit-identically to a single process. Rank 0
+/// passes its private `folder`, and the `checkpoint` in it if the run has a checkpoint. The other ranks pass neither,
+/// and end with the same parameters. All ranks must have prepared the same run. A rank may hold only a shard of the
+/// data ([`Run::keep_shard`]).
 ///
-/// A step is released on a rank after rank 0 has written that it is charged. An error of one rank is one of all.
+/// A rank releases a step after rank 0 has written its charge. An error on one rank is an error on all ranks.
 ///
 /// # Errors
 ///
-/// As [`run`], on any rank; a rank's run, program, backend or processor is another than rank 0's; a rank has left; or the run cannot be
-/// on ranks.
+/// As for [`run`], on any rank. A rank's run, program, backend or processor differs from that of rank 0. A rank has
+/// left. The run cannot use several ranks.
 pub fn run_on(
     run: &Run,
     group: &dyn Group,
@@ -75,7 +76,7 @@ pub fn run_on(
     observed(run, group, folder, checkpoint, progress, None)
 }
 
-/// [`run`], seen from the inside.
+/// Does the same as [`run`], with an observer of its internal state.
 pub fn observed(
     run: &Run,
     group: &dyn Group,
@@ -90,13 +91,13 @@ pub fn observed(
 
 /// The files of a run.
 pub(super) struct Files<'a> {
-    /// Its private folder.
+    /// The private folder.
     pub(super) folder: Option<&'a Path>,
-    /// Its state, if it is kept.
+    /// The saved state, if it is kept.
     pub(super) checkpoint: Option<&'a mut Checkpoint>,
 }
 
-/// As [`observed`], on the device that `device` opens.
+/// Does the same as [`observed`], on the device that `device` opens.
 pub(super) fn begin(
     run: &Run,
     group: &dyn Group,
@@ -127,7 +128,7 @@ pub(super) fn begin(
     };
     let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
     let [ledger, evaluations] = ledgers(run, &ranks, folder, &plan, place);
-    // It may take minutes, in which a stop leaves nothing behind.
+    // This may take minutes. A stop in that time charges nothing.
     let computed = ranks.agree(frozen::computed(run, backend.as_ref(), progress))?;
     let run = computed.as_ref().unwrap_or(run);
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
@@ -153,14 +154,14 @@ pub(super) fn begin(
     Ok(Outcome { independence, difference, is_recorded, normalize, ..outcome? })
 }
 
-/// The key of the run's noise, on all ranks: that of its state, or a fresh one.
+/// Returns the key of the run's noise, on all ranks: the key of the saved state, or a fresh key.
 fn key(ranks: &Ranks<'_>, run: &Run, checkpoint: Option<&Checkpoint>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
     let own = checkpoint.map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()));
     let key = ranks.of_rank_0(own.map(Some), |key| key.to_vec(), |bytes| bytes.try_into().ok().map(Zeroizing::new))?;
     Ok(key.ok_or(RankError::Left)?)
 }
 
-/// Goes through the run on made-up samples. Lists the nodes that are not on the backend's device.
+/// Does the dry run on synthetic samples. Lists the nodes that are not on the backend's device.
 fn rehearsed(
     run: &Run,
     backend: &dyn Backend,
@@ -174,7 +175,7 @@ fn rehearsed(
         check_result(run)?;
         rehearsed
     } else if run.config.normalize_private.is_some() {
-        // Constants are charged before the steps are rehearsed.
+        // The constants must be charged before the dry run of the steps.
         rehearse_on(run, backend)?
     } else {
         let rehearsed = of_gradients(run, backend)?;
@@ -192,7 +193,7 @@ fn rehearsed(
         )));
     }
     if run.is_sharded() && rehearsed.independence != Independence::Tested {
-        // Which samples share a batch depends on the shards.
+        // The samples that share a batch depend on the shards.
         let difference = difference.map_or(String::new(), |difference| format!(" ({difference})"));
         let problem = format!(
             "on this backend a sample's gradient has other bits beside other samples{difference}, and shards change those; leave it out"
@@ -202,7 +203,7 @@ fn rehearsed(
     Ok(rehearsed)
 }
 
-/// The ledgers of steps and of releases from held-out rows, from `place` on.
+/// Opens the ledgers of steps and of releases from held-out rows, starting at `place`.
 fn ledgers<'a>(
     run: &Run,
     ranks: &Ranks<'a>,
@@ -221,7 +222,7 @@ fn ledgers<'a>(
     [ledger, evaluations]
 }
 
-/// The recording that goes on, and whether the run is recorded.
+/// Returns the recording if it continues, and whether the run is recorded.
 fn recording(begun: Begun, progress: &mut dyn Progress) -> (Option<Recording>, bool) {
     match begun {
         Begun::Recording(recording) => {

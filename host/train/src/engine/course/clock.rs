@@ -1,37 +1,38 @@
-//! The time of a run, over the processes that it took.
+//! The time of a run, over all its processes.
 
 use crate::{Run, StepReport};
 use std::time::{Duration, Instant};
 
-/// How often progress is told.
+/// Interval between progress events.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Seconds of a run, and when it was last told of.
+/// Seconds of a run, and the time of the last progress event.
 pub(crate) struct Clock {
-    /// Those of earlier processes.
+    /// Seconds of earlier processes.
     before: f64,
     started: Instant,
     told: Instant,
 }
 
 impl Clock {
-    /// Goes on after `before` seconds.
+    /// Continues after `before` seconds.
     pub(crate) fn after(before: f64) -> Self {
         let started = Instant::now();
         Self { before, started, told: started }
     }
 
-    /// Starts now.
+    /// Starts the clock.
     pub(super) fn start(&mut self) {
         *self = Self::after(self.before);
     }
 
-    /// Seconds so far.
+    /// Returns the seconds so far.
     pub(crate) fn seconds(&self) -> f64 {
         self.before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Returns the progress after `step` steps of `run` at each twentieth of the run, however fast it is, and from time to time.
+    /// Returns a progress report after `step` steps of `run`, if one is due. It is due at each twentieth of the run,
+    /// and after each [`TICK`].
     pub(crate) fn report(&mut self, step: u32, run: &Run) -> Option<StepReport> {
         let steps = run.price.terms.steps;
         let twentieths = |step: u32| u64::from(step) * 20 / u64::from(steps);

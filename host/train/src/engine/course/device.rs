@@ -13,8 +13,9 @@ const SCATTERED: &str = "its graph adds scattered values, such as those of a tra
 pub(super) type OpenDevice<'a> =
     &'a dyn Fn(&dyn Backend, &mut dyn Progress) -> Result<Option<Arc<dyn CudaDevice>>, TrainError>;
 
-/// Loads the session of a run whose sum is taken on the device that `open` opens. None if it is taken on the processor: a warning gives the
-/// reason if the backend has a device. `sees_sum` is true if others see the sum of a step.
+/// Loads the session of a run that takes its sum on the device that `open` opens. Returns `None` if the sum is taken on
+/// the processor. If the backend has a device, a warning gives the reason. `sees_sum` is true if an observer sees the
+/// sum of a step.
 pub(super) fn session(
     run: &Run,
     backend: &dyn Backend,
@@ -42,7 +43,7 @@ pub(super) fn session(
     }
 }
 
-/// Opens the card of the CUDA provider, which is its first.
+/// Opens the first GPU of the CUDA provider.
 #[cfg(feature = "cuda")]
 pub(super) fn open(
     backend: &dyn Backend,
@@ -58,7 +59,8 @@ pub(super) fn open(
             progress.on_event(RunEvent::Opened(&note));
             Ok(Some(Arc::new(card)))
         }
-        // Without NVIDIA's libraries, or with an NVRTC that does not fit card or driver, training is slower. It has the same guarantee.
+        // Without NVIDIA's libraries, or if NVRTC does not match the GPU or driver, training is slower. The guarantee
+        // is the same.
         Err(error @ (DeviceError::NoLibrary(_) | DeviceError::Compile(_))) => {
             on_processor(&error.to_string(), progress);
             Ok(None)
@@ -67,7 +69,7 @@ pub(super) fn open(
     }
 }
 
-/// This build has no kernels for a card.
+/// Returns `None`, because this build has no GPU kernels.
 #[cfg(not(feature = "cuda"))]
 pub(super) fn open(
     backend: &dyn Backend,

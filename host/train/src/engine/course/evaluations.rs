@@ -1,4 +1,4 @@
-//! Evaluations on held-out rows, and what follows from them: the best parameters, and an early end.
+//! Evaluations on held-out rows, with their effects: the best parameters and an early end.
 
 use crate::engine::worker::ParamLayout;
 use crate::outcome::best::BestParams;
@@ -18,7 +18,7 @@ pub(crate) struct Evaluations<'a> {
     layout: ParamLayout,
     /// The held-out rows, on the rank that evaluates them.
     evaluator: Option<(Evaluator, &'a Split)>,
-    /// Steps of the run, and between two evaluations beside the one at the end.
+    /// Number of steps of the run, and of steps between two evaluations. The end is always evaluated.
     steps: u32,
     every: Option<u32>,
     all: Vec<Evaluation>,
@@ -26,7 +26,7 @@ pub(crate) struct Evaluations<'a> {
 }
 
 impl<'a> Evaluations<'a> {
-    /// After those of an earlier process, `before`. One rank of a run `evaluates`.
+    /// Continues after the evaluations `before` of an earlier process. Only one rank of a run `evaluates`.
     pub(crate) fn begin(
         run: &'a Run,
         backend: &dyn Backend,
@@ -54,28 +54,30 @@ impl<'a> Evaluations<'a> {
         })
     }
 
-    /// Those so far.
+    /// Returns the evaluations so far.
     pub(crate) fn all(&self) -> &[Evaluation] {
         &self.all
     }
 
-    /// Returns true if there is one after `done` steps.
+    /// Returns true if an evaluation follows after `done` steps.
     pub(crate) fn is_due(&self, done: u32) -> bool {
         done == self.steps || self.every.is_some_and(|every| done.is_multiple_of(every))
     }
 
-    /// Returns true if the run is to end early.
+    /// Returns true if the run must end early.
     pub(crate) fn have_stalled(&self) -> bool {
         self.config.stop_early.is_some_and(|patience| Evaluation::has_stalled(&self.all, patience.get()))
     }
 
-    /// Loss and accuracy of these parameters; none on a rank that does not evaluate, and without held-out rows.
+    /// Returns loss and accuracy of these parameters. Returns `None` on a rank that does not evaluate, or without
+    /// held-out rows.
     pub(crate) fn exact(&mut self, params: &[f32]) -> Result<Option<(f64, Option<f64>)>, TrainError> {
         let Some((evaluator, split)) = &mut self.evaluator else { return Ok(None) };
         Ok(Some(evaluator.evaluate(split, &self.layout, params)?))
     }
 
-    /// The sums that private figures are released from, and the number of rows, as [`exact`](Self::exact).
+    /// Returns the sums that private figures are released from, and the number of rows. Otherwise as
+    /// [`exact`](Self::exact).
     pub(crate) fn sums(
         &mut self,
         params: &[f32],
@@ -85,7 +87,7 @@ impl<'a> Evaluations<'a> {
         Ok(Some((evaluator.sums(split, &self.layout, params, loss_bound)?, split.len())))
     }
 
-    /// Takes an evaluation, of these parameters.
+    /// Adds an evaluation of these parameters.
     pub(crate) fn push(&mut self, at: Evaluation, params: &[f32]) -> Result<(), TrainError> {
         self.all.push(at);
         if self.evaluator.is_some() {
@@ -94,18 +96,19 @@ impl<'a> Evaluations<'a> {
         if at.loss.is_finite() { Ok(()) } else { Err(diverged(at.step, "the held-out loss is")) }
     }
 
-    /// Writes the best parameters into the private folder. To be called before a state with their evaluation is saved.
+    /// Writes the best parameters into the private folder. Call it before saving a state that has their evaluation.
     pub(crate) fn write_best(&mut self, folder: &Path) -> Result<(), TrainError> {
         self.best.write(folder)
     }
 
-    /// The evaluations, and the best parameters of a run that `ended_early`.
+    /// Returns the evaluations, and the best parameters of a run that `ended_early`.
     pub(crate) fn into_best(self, ended_early: bool) -> (Vec<Evaluation>, Option<Vec<f32>>) {
         let best = if ended_early { self.best.of_early_end(&self.all) } else { None };
         (self.all, best)
     }
 
-    /// Exact figures that come with the end of a run alone: those by class, and of the last iterate where the result is the `mean`.
+    /// Returns the exact figures of the end of a run: figures by class, and those of the last iterate if the result is
+    /// the `mean`.
     #[allow(clippy::type_complexity)] // Two figures.
     pub(crate) fn at_end(
         &mut self,
@@ -118,7 +121,7 @@ impl<'a> Evaluations<'a> {
         else {
             return Ok((None, None));
         };
-        // Of the evaluation before, so it comes first.
+        // These figures belong to the last evaluation, so they are computed before `last_iterate`.
         let found = evaluator.class_metrics(split, &self.layout, mean.unwrap_or(params))?;
         let by_class = found.map(|found| found.named(run.data.names.classes.as_deref()));
         Ok((by_class, evaluator.last_iterate(split, &self.layout, params, mean)?))

@@ -2,9 +2,10 @@
 //!
 //! # Privacy
 //!
-//! They are as secret as the data. They are in memory alone, for as long as the run. A sample's values follow from that sample and public
-//! weights, in the run's physical batch shape. All samples are computed before the first step, drawn or not, so the duration of a step
-//! does not depend on whether a sample is new. If the number of samples is hidden, the listener has no progress of it.
+//! The values are as secret as the data. They exist only in memory, for the duration of the run. A sample's values
+//! follow from that sample and public weights, in the physical batch shape of the run. All samples are computed before
+//! the first step, drawn or not. So the duration of a step does not depend on whether a sample is new. If the number of
+//! samples is hidden, the listener gets no progress about it.
 
 use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up_data};
 use crate::plan::graphs::frozen::{check_size, splits};
@@ -20,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::vec::IntoIter;
 
-/// `run` whose data are the values of its frozen part. None if it has no such part, or they are computed.
+/// Returns `run` with the values of its frozen part as data. Returns `None` if it has no frozen part, or if the values
+/// are already computed.
 ///
 /// # Errors
 ///
@@ -41,7 +43,8 @@ pub(crate) fn computed(
     Ok(Some(Run { data: Arc::new(data), frozen: None, data_digest: Some(data_digest), ..run.clone() }))
 }
 
-/// `split` as the graphs of `run` read it: with the values of the frozen part. None if it has no such part, or they are computed.
+/// Returns `split` as the graphs of `run` read it, with the values of the frozen part. Returns `None` if the run has no
+/// frozen part, or if the values are already computed.
 ///
 /// # Errors
 ///
@@ -51,18 +54,18 @@ pub(crate) fn of_split(run: &Run, backend: &dyn Backend, split: &Split) -> Resul
     Course::new(part, run, backend, &mut ())?.of_split(split).map(Some)
 }
 
-/// The way through all samples.
+/// A pass over all samples.
 struct Course<'a> {
     part: &'a FrozenPart,
     rows: NonZeroUsize,
     sessions: Vec<Box<dyn Session>>,
     progress: &'a mut dyn Progress,
     done: usize,
-    /// The number of chunks. None if it is hidden.
+    /// The total number of chunks. `None` if it is hidden.
     all: Option<usize>,
 }
 
-/// A chunk of the samples, and the places of its values.
+/// A chunk of samples, and the destination of its values.
 struct Job<'a> {
     samples: &'a [u32],
     to: Vec<&'a mut [f32]>,
@@ -84,7 +87,7 @@ impl<'a> Course<'a> {
         Ok(Self { part, rows, sessions, progress, done: 0, all })
     }
 
-    /// `split` with stored values as its features.
+    /// Returns `split` with stored values as its features.
     fn of_split(&mut self, split: &Split) -> Result<Split, TrainError> {
         let samples: Vec<u32> = split.rows_held().map(|row| row as u32).collect();
         let zeros = |spec: &TensorSpec| -> Result<Vec<f32>, TrainError> {
@@ -107,7 +110,7 @@ impl<'a> Course<'a> {
         Ok(split.with_features(read.chain(stored).collect()))
     }
 
-    /// Computes the stored `values` of `samples`, each worker chunk by chunk.
+    /// Computes the stored `values` of `samples`. Each worker takes chunk after chunk.
     fn compute(&mut self, split: &Split, samples: &[u32], values: &mut [Vec<f32>]) -> Result<(), TrainError> {
         let Self { part, rows, sessions, .. } = self;
         let (part, rows) = (*part, *rows);
@@ -147,7 +150,7 @@ impl<'a> Course<'a> {
         ended
     }
 
-    /// A chunk is done, or failed.
+    /// Handles the result of a chunk.
     fn heard(&mut self, result: Result<(), BackendError>, ended: &mut Result<(), TrainError>, stop: &AtomicBool) {
         self.done += 1;
         if let Some(all) = self.all {
@@ -187,12 +190,13 @@ fn plan(part: &FrozenPart, rows: NonZeroUsize) -> SessionSpec {
     SessionSpec { batch: rows.get(), threads: 1, inputs: part.inputs.clone(), outputs: part.stored.clone() }
 }
 
-/// Goes through the frozen part on made-up samples, as a run goes through its gradients. Returns the values that the rest reads of these samples, in
-/// the order of its inputs, and whether the values of a sample depend on others. None if the run has no such part.
+/// Does the dry run of the frozen part on synthetic samples, as a run does for its gradients. Returns the values of
+/// these samples, in the order of the inputs of the rest of the network, and the result of the independence test.
+/// Returns `None` if the run has no frozen part.
 ///
 /// # Errors
 ///
-/// The values of all samples take more than they may, or the backend cannot run the part, or computes it wrong.
+/// The values of all samples exceed the limit, or the backend cannot run the part or computes it wrong.
 pub(crate) fn rehearse(run: &Run, backend: &dyn Backend) -> Result<Option<(Vec<Made>, Rehearsed)>, TrainError> {
     let Some(part) = &run.frozen else { return Ok(None) };
     check_size(part, run)?;
@@ -210,7 +214,8 @@ pub(crate) fn rehearse(run: &Run, backend: &dyn Backend) -> Result<Option<(Vec<M
     Ok(Some((read.chain(stored).collect(), found)))
 }
 
-/// The result for both parts: that of `frozen`, if its samples depend on each other, else that of `gradients`.
+/// Returns the result for both parts: that of `frozen` if its samples depend on each other, otherwise that of
+/// `gradients`.
 pub(crate) fn both(frozen: Option<Rehearsed>, gradients: Rehearsed) -> Rehearsed {
     match frozen {
         Some(frozen) if frozen.independence == Independence::Refuted => {

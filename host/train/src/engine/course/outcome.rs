@@ -18,7 +18,7 @@ where
     W: Accumulate<M>,
     StepSum: From<Vec<M::Word>>,
 {
-    /// Settles the price, and gives the outcome.
+    /// Computes the final privacy cost and returns the outcome.
     pub(super) fn end(mut self) -> Result<Outcome, TrainError> {
         self.count_early_end()?;
         if let Some(recording) = self.settled.written.recording.take().filter(|_| !self.trajectory.stopped) {
@@ -34,12 +34,13 @@ where
         let steps = if trajectory.ended_early.is_some() { steps } else { written.ledger.charged_steps() };
         let clip = step.slots().threshold.clip(&state.threshold);
         let count = workers.count();
-        // Their memory is worth several copies of the parameters, which the outcome takes.
+        // Frees the workers first. Their memory is several copies of the parameters, which the outcome needs.
         drop((workers, step, state));
         trajectory.outcome(Ending { backend, workers: count, steps, lost_steps, recorded, clip }, progress)
     }
 
-    /// When a run ends early follows from what was released, and its price was fixed before: that of all steps.
+    /// Charges the steps that an early end skips. The time of an early end follows from released values, and the cost
+    /// of all steps was fixed in advance.
     fn count_early_end(&mut self) -> Result<(), TrainError> {
         let Some(taken) = self.trajectory.ended_early else { return Ok(()) };
         let Self { settled: Settled { run, written, .. }, step, draws, pricing, trajectory, .. } = self;

@@ -1,4 +1,4 @@
-//! The price of the steps so far, and of those to come.
+//! The privacy cost of the steps so far, and of later steps.
 
 use crate::engine::odometer::Odometer;
 use crate::engine::sampler::BatchSampler;
@@ -11,15 +11,15 @@ use damper_budget::evaluations_until;
 use damper_core::accounting::SampledGaussian;
 use damper_core::error::ConfigError;
 
-/// Counts what the steps of a run cost.
+/// Accumulates the privacy cost of a run's steps.
 pub(super) struct Pricing {
     spent: Odometer,
-    /// The event that all steps of correlated noise are.
+    /// The single event that all steps of correlated noise form.
     correlated: Option<SampledGaussian>,
 }
 
 impl Pricing {
-    /// With the cost of the first `first` steps, which an earlier process took or lost.
+    /// Starts with the cost of the first `first` steps, which an earlier process took or lost.
     pub(super) fn begin<M: Trained, O: Clone>(
         run: &Run,
         step: &RunStep<'_, M, O>,
@@ -38,7 +38,7 @@ impl Pricing {
         Ok(begun)
     }
 
-    /// What step `at` adds to the price: the event of the steps that it begins, such as a draw or an epoch.
+    /// Returns the event that starts at step `at`, such as a draw or an epoch, if any.
     fn event<M: Trained, O: Clone>(
         correlated: Option<SampledGaussian>,
         run: &Run,
@@ -72,7 +72,7 @@ impl Pricing {
         self.spent.count_evaluation();
     }
 
-    /// ε of the first `first` steps, or of those counted so far if they are more.
+    /// Returns ε of the first `first` steps, or of the counted steps if they are more.
     pub(super) fn of_first<M: Trained, O: Clone>(
         &mut self,
         run: &Run,
@@ -84,7 +84,7 @@ impl Pricing {
         self.spent.of_first(first, |at| Self::event(correlated, run, step, draws, at))
     }
 
-    /// The events counted, and those of releases from held-out rows; how often each came.
+    /// Returns the counted events and the releases from held-out rows, each with its number of repetitions.
     pub(super) fn counted(&self) -> [&[(SampledGaussian, u64)]; 2] {
         [self.spent.events(), self.spent.evaluations()]
     }

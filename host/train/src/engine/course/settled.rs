@@ -1,4 +1,4 @@
-//! A run whose steps can begin.
+//! A run that is ready for its steps.
 
 use crate::Progress;
 use crate::Run;
@@ -13,21 +13,21 @@ use damper_core::accounting::Ledger;
 use damper_runtime::Backend;
 use std::path::Path;
 
-/// The files that a run writes as it goes, as secret as the data.
+/// The files that a run writes during training. They are as secret as the data.
 pub(in crate::engine) struct Written<'a> {
-    /// The private folder, which rank 0 has.
+    /// The private folder, on rank 0.
     pub(in crate::engine) folder: Option<&'a Path>,
     pub(in crate::engine) plan: RunPlan,
     pub(in crate::engine) ledger: Ledger<RanksLedger<'a>>,
-    /// The ledger of releases from held-out rows, which rank 0 makes.
+    /// The ledger of releases from held-out rows, on rank 0.
     pub(in crate::engine) evaluations: Ledger<RanksLedger<'a>>,
     pub(in crate::engine) recording: Option<Recording>,
-    /// The state to go on from after a stop, where it is kept; and where the steps begin.
+    /// The state for resuming after a stop, if it is kept, and the position of the first step.
     pub(in crate::engine) checkpoint: Option<&'a mut Checkpoint>,
     pub(in crate::engine) place: Place,
 }
 
-/// A run, and what is fixed before its first step.
+/// A run with everything that is fixed before its first step.
 pub(in crate::engine) struct Settled<'a, 'o> {
     pub(in crate::engine) run: &'a Run,
     pub(in crate::engine) ranks: Ranks<'a>,

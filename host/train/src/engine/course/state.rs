@@ -1,4 +1,4 @@
-//! The state of a run: made anew, or restored from an earlier process.
+//! The state of a run: new, or restored from an earlier process.
 
 use super::pricing::Pricing;
 use super::settled::Settled;
@@ -16,7 +16,7 @@ use crate::{Resumed, RunEvent, TrainError};
 use damper_core::clip::Layer;
 use damper_core::slots::OptimizerSlot;
 
-/// A run on its way. `M` is the mechanism and `W` its workers.
+/// A run in progress. `M` is the mechanism and `W` its workers.
 pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
     pub(super) settled: Settled<'a, 'o>,
     pub(super) workers: W,
@@ -26,7 +26,7 @@ pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
     pub(super) draws: BatchSampler,
     pub(super) draw: Draw<'a>,
     pub(super) pricing: Pricing,
-    /// Steps that were charged before a stop, and lost.
+    /// Charged steps that a stop lost.
     pub(super) lost_steps: u32,
 }
 
@@ -36,7 +36,7 @@ where
     W: Accumulate<M>,
     StepSum: From<Vec<M::Word>>,
 {
-    /// The engine before its first step, with the state of an earlier process if there is one.
+    /// Returns the engine before its first step, with the state of an earlier process if there is one.
     pub(super) fn new(
         mut settled: Settled<'a, 'o>,
         mechanism: M,
@@ -46,7 +46,8 @@ where
         let Settled { run, backend, generator, .. } = settled;
         let Place { first, lost, .. } = settled.written.place;
         let layout = ParamLayout::new(&run.model.grad);
-        // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
+        // After a stop, the noise state is rebuilt from the key. This includes lost steps, because their noise stays in
+        // later steps.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
         let coordinates = settled.ranks.coordinates();
@@ -79,7 +80,8 @@ where
 }
 
 impl Settled<'_, '_> {
-    /// Gives a run that goes on the state of the earlier process, on all ranks. Returns what was told before the stop, and the steps lost.
+    /// Restores the state of the earlier process on all ranks. Returns its progress before the stop, and the number of
+    /// lost steps.
     fn restore<M: Trained>(
         &mut self,
         iterates: &mut Iterates,

@@ -1,4 +1,4 @@
-//! One step: charge, draw, gradients, release. And an evaluation, if one follows.
+//! One step: charge, draw, gradients and release, followed by an evaluation if one is due.
 
 use super::settled::Settled;
 use super::state::Engine;
@@ -19,8 +19,8 @@ where
     W: Accumulate<M>,
     StepSum: From<Vec<M::Word>>,
 {
-    /// Charges a step, draws its batch, spreads it over the workers, releases. Returns the samples that this rank added, and those among them
-    /// without a finite gradient, which are as secret as the data.
+    /// Charges a step, draws its batch, distributes it over the workers, and releases. Returns the number of samples
+    /// that this rank added, and of those without a finite gradient. Both are as secret as the data.
     pub(super) fn one_step(&mut self) -> Result<(usize, u32), TrainError> {
         let Self { settled, workers, step, state, trajectory, draws, draw, .. } = self;
         let Settled { run, ranks, generator, written, observer, .. } = settled;
@@ -54,7 +54,7 @@ where
         Ok((added, without))
     }
 
-    /// Shows what the step released to the recording and to an observer.
+    /// Passes what the step released to the recording and to an observer.
     fn show_release(&mut self) -> Result<(), TrainError> {
         let Self { settled: Settled { written, observer, .. }, step, state, trajectory, .. } = self;
         let params = &trajectory.iterates.params;
@@ -77,7 +77,7 @@ where
         Ok(())
     }
 
-    /// Evaluates the parameters after the steps that are done, and decides whether the run ends early.
+    /// Evaluates the current parameters, and decides whether the run ends early.
     pub(super) fn evaluate(&mut self) -> Result<(), TrainError> {
         let figures = self.figures();
         let Self { settled: Settled { run, ranks, progress, .. }, step, draws, trajectory, pricing, .. } = self;
@@ -90,14 +90,14 @@ where
         }
     }
 
-    /// Loss and accuracy, exact or with noise that is charged. A rank that does not evaluate has none.
+    /// Returns loss and accuracy, exact or with noise that is charged. Returns `None` on a rank that does not evaluate.
     fn figures(&mut self) -> Result<Option<(f64, Option<f64>)>, TrainError> {
         let Self { settled, trajectory: Trajectory { iterates, evaluations, done, .. }, pricing, .. } = self;
         let Settled { run, generator, written, observer, .. } = settled;
         let evaluated = iterates.result();
         let Some(metrics) = &run.price.private_metrics else { return evaluations.exact(evaluated) };
         if *done == written.place.first {
-            // Its noise was used, or may have been, by a release that a stop has lost.
+            // A release that a stop lost used the noise of this evaluation, or may have used it.
             return Ok(None);
         }
         let Some((sums, rows)) = evaluations.sums(evaluated, metrics.loss_bound)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The course of a run: its steps in order, and what is told and saved after each.
+//! The steps of a run in order, with the events and saved states after each.
 
 use super::settled::Settled;
 use super::state::Engine;
@@ -48,7 +48,7 @@ where
     fn look_at_first_samples(&mut self) -> Result<(), TrainError> {
         let Settled { run, ref ranks, ref written, .. } = self.settled;
         let looked_at = first_samples(run);
-        // Data of null samples alone, or none, leaves no chunk to look at.
+        // Empty data, or only null samples, gives no chunk to check.
         let found = match &*looked_at {
             [] => Ok(0),
             samples => {
@@ -63,7 +63,7 @@ where
         Ok(())
     }
 
-    /// Writes the plan, and releases the number of samples without a finite gradient if the run does.
+    /// Writes the plan, and releases the number of samples without a finite gradient if requested.
     fn release_non_finite(&mut self) -> Result<Option<NonFiniteCount>, TrainError> {
         let Settled { ranks, written, .. } = &self.settled;
         ranks.agree(written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
@@ -73,22 +73,23 @@ where
         Ok(counted)
     }
 
-    /// The steps that are left, by the number of steps after each.
+    /// Returns the remaining steps, each by the number of completed steps after it.
     fn left(&mut self) -> Range<u32> {
         let Place { first, lost, .. } = self.settled.written.place;
         let steps = self.settled.run.price.terms.steps;
-        // An early end may have been charged, and its outputs lost. What it charged beyond was not taken.
+        // An early end may have been charged with its outputs lost. The steps that it charged in addition were not
+        // taken.
         let taken = first - lost;
         self.trajectory.end_if_stalled(taken);
         if self.trajectory.ended_early.is_some() {
             self.lost_steps -= lost;
             return first..first;
         }
-        // A stop may have lost all steps that were left.
+        // A stop may have lost all remaining steps.
         if first == steps && lost > 0 { first..first + 1 } else { first + 1..steps + 1 }
     }
 
-    /// Takes the step after which `done` are done, and tells what became of it.
+    /// Takes the step that completes `done` steps, and reports it.
     fn take(&mut self, done: u32) -> Result<(), TrainError> {
         self.trajectory.done = done;
         if done > self.settled.written.place.first {
@@ -106,7 +107,7 @@ where
         Ok(())
     }
 
-    /// Saves the state if it is time to, and returns true if no step follows.
+    /// Saves the state if it is due. Returns true if this was the last step.
     fn is_over(&mut self) -> Result<bool, TrainError> {
         let Self { settled: Settled { run, ranks, written, progress, .. }, trajectory, .. } = self;
         let is_due = written.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_due());

@@ -1,4 +1,4 @@
-//! The way of the parameters through a run: the part that is the same with and without privacy.
+//! The trajectory of the parameters, which runs with and without privacy share.
 
 use super::clock::Clock;
 use super::evaluations::{Evaluations, diverged};
@@ -11,35 +11,36 @@ use damper_accounting::Recorded;
 use damper_runtime::Backend;
 use std::path::Path;
 
-/// A run on its way.
+/// A run in progress.
 pub(crate) struct Trajectory<'a> {
     run: &'a Run,
     pub(crate) iterates: Iterates,
     pub(crate) evaluations: Evaluations<'a>,
     pub(crate) non_finite: NonFinite,
     pub(crate) clock: Clock,
-    /// Steps that are done.
+    /// Number of completed steps.
     pub(crate) done: u32,
     /// The step after which the run ends early, if it does.
     pub(crate) ended_early: Option<u32>,
     pub(crate) stopped: bool,
 }
 
-/// The part of an outcome that the kinds of runs have each of their own.
+/// The part of an outcome that differs between the kinds of runs.
 pub(crate) struct Ending<'a> {
     pub(crate) backend: &'a dyn Backend,
     /// Number of threads.
     pub(crate) workers: usize,
-    /// Steps charged, and those among them that a stop has lost.
+    /// Charged steps, and those among them that a stop lost.
     pub(crate) steps: u32,
     pub(crate) lost_steps: u32,
     pub(crate) recorded: Recorded,
-    /// The clip of a next step.
+    /// The clip of the next step.
     pub(crate) clip: f32,
 }
 
 impl<'a> Trajectory<'a> {
-    /// After `taken` steps and the progress `before` of an earlier process, which `folder` has files of. One rank of a run `evaluates`.
+    /// Continues after `taken` steps and the progress `before` of an earlier process, with its files in `folder`. Only
+    /// one rank of a run `evaluates`.
     pub(crate) fn begin(
         run: &'a Run,
         iterates: Iterates,
@@ -61,12 +62,12 @@ impl<'a> Trajectory<'a> {
         })
     }
 
-    /// Ends the run early after `taken` steps, if its evaluations have stopped to improve.
+    /// Ends the run early after `taken` steps, if its evaluations stopped improving.
     pub(crate) fn end_if_stalled(&mut self, taken: u32) {
         self.ended_early = (taken < self.run.price.terms.steps && self.evaluations.have_stalled()).then_some(taken);
     }
 
-    /// Checks the parameters of the step that is done, and takes them into the mean.
+    /// Checks the parameters after the current step, and adds them to the mean.
     pub(crate) fn follow(&mut self) -> Result<(), TrainError> {
         in_range(self.done, &self.iterates.params)?;
         let (step, terms) = (self.done - 1, &self.run.price.terms);
@@ -79,20 +80,20 @@ impl<'a> Trajectory<'a> {
         Ok(())
     }
 
-    /// Tells how far the run is, from time to time.
+    /// Sends a progress event, if one is due.
     pub(crate) fn tell(&mut self, progress: &mut dyn Progress, epsilon: &mut dyn FnMut(u32) -> f64) {
         if let Some(at) = self.clock.report(self.done, self.run) {
             progress.on_event(RunEvent::Stepped { at, epsilon });
         }
     }
 
-    /// The evaluation with these figures, after the steps that are done.
+    /// Returns the evaluation with these figures, after the completed steps.
     pub(crate) fn evaluation(&self, (loss, accuracy): (f64, Option<f64>), epsilon: f64) -> Evaluation {
         let epoch = f64::from(self.done) * self.run.price.terms.rate.as_f64();
         Evaluation { step: self.done, epoch, epsilon, loss, accuracy }
     }
 
-    /// Takes an evaluation, and decides whether the run ends early.
+    /// Adds an evaluation, and decides whether the run ends early.
     pub(crate) fn evaluated(&mut self, at: Evaluation, progress: &mut dyn Progress) -> Result<(), TrainError> {
         progress.on_event(RunEvent::Evaluated(at));
         self.evaluations.push(at, self.iterates.result())?;
@@ -100,12 +101,12 @@ impl<'a> Trajectory<'a> {
         Ok(())
     }
 
-    /// Returns true if no step follows.
+    /// Returns true if this was the last step.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped || self.ended_early.is_some() || self.done == self.run.price.terms.steps
     }
 
-    /// Tells the end, and gives the outcome.
+    /// Sends the end event and returns the outcome.
     pub(crate) fn outcome(mut self, ending: Ending<'_>, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
         let Iterates { params, average } = &self.iterates;
         let (mut class_metrics, mut last_iterate) = (None, None);
@@ -147,7 +148,8 @@ impl<'a> Trajectory<'a> {
     }
 }
 
-/// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
+/// Checks the parameters that step `number` released. Optimizers saturate, so a diverging parameter is large, not
+/// infinite.
 fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
     if params.iter().all(|x| x.abs() <= LARGEST) {
         return Ok(());

@@ -1,38 +1,39 @@
 //! The leading singular subspace of a matrix.
 //!
-//! Block power iteration with Rayleigh–Ritz: with `A = G·Gᵀ` (left) or `Gᵀ·G` (right),
+//! Block power iteration with Rayleigh–Ritz. With `A = G·Gᵀ` (left) or `Gᵀ·G` (right),
 //!
 //! ```text
 //! Y = A·Q      V Λ Vᵀ = QᵀY (Jacobi, falling eigenvalues)      Q ← orthonormalised Y·V
 //! ```
 //!
-//! until the energy in the first `r` columns of `Q·V`, the sum of their eigenvalues, has stopped to grow. The block has
-//! `2r + 8` columns: the error falls each time by the square of the ratio of the singular values `2r + 9` and `r`. Where
-//! singular values agree, as in pure noise, any subspace of theirs is as good, and the energy is what is found.
+//! until the energy in the first `r` columns of `Q·V`, the sum of their eigenvalues, stops growing. The block has `2r +
+//! 8` columns. Each iteration reduces the error by the squared ratio of the singular values `2r + 9` and `r`. If
+//! singular values are equal, as in pure noise, any of their subspaces is equally good, and the iteration maximises the
+//! energy.
 //!
 //! Source: Golub and Van Loan, *Matrix Computations*, §8.2 (orthogonal and Ritz iteration), §8.5 (Jacobi).
 //!
 //! # Memory
 //!
-//! The matrix, and `2·(2r + 8)·k` numbers, in f64; `A` is never formed.
+//! The matrix and `2·(2r + 8)·k` values, in f64. `A` is never formed.
 //!
 //! # Numerics
 //!
-//! All in f64, from a fixed start, every sum in a fixed order, without any function but the square root: one matrix gives
-//! one result. Finite numbers in f32 cannot overflow it. Directions that vanish (a gradient of low rank, or zero) are
-//! replaced by unit vectors, so that the result is always orthonormal.
+//! All in f64, from a fixed start, with every sum in a fixed order. The square root is the only function used, so one
+//! matrix gives one result. Finite f32 values cannot overflow it. Vanishing directions (a gradient of low rank, or
+//! zero) are replaced by unit vectors, so the result is always orthonormal.
 
 use damper_core::numerics::basis::Side;
 
 const ITERATIONS: usize = 200;
-/// Relative growth of the energy below which the search ends.
+/// The iteration ends if the relative growth of the energy is below this.
 const TOLERANCE: f64 = 1e-8;
-/// A direction of which less than this is left beside the others has vanished.
+/// A direction has vanished if less than this is left after projecting out the others.
 const VANISHED: f64 = 1e-6;
 const SWEEPS: usize = 40;
 
-/// The `rank ≤ k` leading singular directions of `matrix` (`[m, n]` with `columns = n`) on that side, `[k, rank]`, the
-/// strongest first.
+/// Returns the `rank ≤ k` leading singular directions of `matrix` (`[m, n]` with `columns = n`) on that side, as `[k,
+/// rank]`, the strongest first.
 pub(super) fn leading(matrix: &[f32], columns: usize, side: Side, rank: usize) -> Vec<f32> {
     let matrix =
         Matrix { rows: matrix.chunks(columns).map(|row| row.iter().copied().map(f64::from).collect()).collect() };
@@ -48,7 +49,7 @@ pub(super) fn leading(matrix: &[f32], columns: usize, side: Side, rank: usize) -
         let (values, vectors) = eigen(block.iter().map(|a| images.iter().map(|b| dot(a, b)).collect()).collect());
         block = combine(&block, &vectors);
         let found = values.iter().take(rank).fold(0.0, |sum, value| sum + value);
-        // False where the energy is not a number, too. In a block that is the whole space Jacobi has found all there is.
+        // Also false if the energy is not a number. If the block spans the whole space, Jacobi's result is exact.
         let grows = found > energy * (1.0 + TOLERANCE);
         if !grows || block.len() == length {
             break;
@@ -86,7 +87,7 @@ impl Matrix {
     }
 }
 
-/// A sum of products in eight interleaved lanes, folded in order.
+/// Returns a dot product, summed in eight interleaved lanes that are folded in order.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     for (a, b) in a.chunks(8).zip(b.chunks(8)) {
@@ -103,7 +104,8 @@ fn add_scaled(to: &mut [f64], scale: f64, from: &[f64]) {
     }
 }
 
-/// Fixed numbers that no gradient is likely to be orthogonal to: `count` vectors of `length` in [-1, 1), by SplitMix64.
+/// Returns `count` fixed vectors of `length` values in [-1, 1), by SplitMix64. A gradient is unlikely to be orthogonal
+/// to them.
 fn start(length: usize, count: usize) -> Vec<Vec<f64>> {
     let mut state = 0u64;
     let mut next = || {
@@ -115,7 +117,7 @@ fn start(length: usize, count: usize) -> Vec<Vec<f64>> {
     (0..count).map(|_| (0..length).map(|_| next()).collect()).collect()
 }
 
-/// Gram–Schmidt, twice for each vector; what vanishes becomes the first unit vector that does not.
+/// Gram–Schmidt, twice for each vector. A vanished vector is replaced by the first unit vector that does not vanish.
 fn orthonormalise(vectors: &mut [Vec<f64>]) {
     let mut unit = 0;
     for index in 0..vectors.len() {
@@ -134,8 +136,8 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
                 vector.iter_mut().for_each(|x| *x /= after);
                 break;
             }
-            // Fewer vectors than dimensions are done, so some unit vector has a part of 1/√k or more beside them, and the
-            // ones passed by have none.
+            // Fewer vectors than dimensions are done. So some unit vector has a component of 1/√k or more orthogonal to
+            // them. The skipped unit vectors have no such component.
             vector.fill(0.0);
             let Some(x) = vector.get_mut(unit) else { break };
             *x = 1.0;
@@ -156,7 +158,7 @@ fn combine(vectors: &[Vec<f64>], weights: &[Vec<f64>]) -> Vec<Vec<f64>> {
     weights.iter().map(one).collect()
 }
 
-/// Eigenvalues of a symmetric matrix, falling, and their eigenvectors: cyclic Jacobi.
+/// Returns the eigenvalues of a symmetric matrix, descending, and their eigenvectors, by cyclic Jacobi.
 fn eigen(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
     let n = a.len();
     let mut vectors: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect();
@@ -241,12 +243,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        // Eigenvectors are orthonormal, satisfy their equation and are in falling order.
+        // Eigenvectors are orthonormal, satisfy their equation and are in descending order.
         #[test]
         fn eigenvectors_are_orthonormal_and_ordered(
             n in 1usize..9, numbers in prop::collection::vec(-10f64..10.0, 64), cut in 0usize..9,
         ) {
-            // Symmetric; and with its last rows and columns zero, singular.
+            // The matrix is symmetric. It is singular if its last rows and columns are zero.
             let live = |i: usize, j: usize| if i.max(j) < n.saturating_sub(cut) { numbers[i.min(j) * 8 + i.max(j)] } else { 0.0 };
             let a: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| live(i, j)).collect()).collect();
             let (values, vectors) = eigen(a.clone());
@@ -263,8 +265,8 @@ mod tests {
             }
         }
 
-        /// By Jacobi on the whole Gram matrix. The directions themselves are compared through the energy they hold, which
-        /// only the leading subspace has, and which defines it where eigenvalues agree.
+        /// Compares with Jacobi on the whole Gram matrix, through the energy of the directions. Only the leading
+        /// subspace has that energy. It also defines the subspace if eigenvalues are equal.
         #[test]
         fn subspace_has_leading_energy(
             m in 1usize..40, n in 1usize..40, rank in 1usize..6, numbers in prop::collection::vec(-1f32..1.0, 1600),
@@ -295,7 +297,7 @@ mod tests {
                     assert_orthonormal(&p, rank);
                     let a = gram(&matrix, n, side);
                     let whole = a.iter().enumerate().fold(0.0, |sum, (i, row)| sum + row[i]);
-                    // A subnormal matrix is of low rank up to its coarse rounding.
+                    // A subnormal matrix has low rank only up to its coarse rounding.
                     let tolerance = if scale < 1e-30 { 1e-3 } else { 1e-6 };
                     prop_assert!((energy(&a, &p, rank) / whole - 1.0).abs() < tolerance);
                 }
@@ -313,7 +315,7 @@ mod tests {
         }
     }
 
-    // A non-finite matrix ends the search, with the full number of entries.
+    // A non-finite matrix ends the iteration, with the full number of entries.
     #[test]
     fn non_finite_matrix_gives_full_length() {
         for bad in [f32::NAN, f32::INFINITY] {

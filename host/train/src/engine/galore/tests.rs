@@ -1,4 +1,4 @@
-//! The laws of GaLore, through whole private steps.
+//! Properties of GaLore, tested through whole private steps.
 
 use super::*;
 use crate::choice::FilterState;
@@ -14,14 +14,15 @@ use damper_core::threshold::Fixed;
 use toml::{Table, toml};
 
 const LR: f64 = 0.05;
-/// The clip: far above any gradient here.
+/// The clip, far above any gradient here.
 const CLIP: f32 = 100.0;
 
 const fn form(rows: usize, columns: usize) -> MatrixShape {
     MatrixShape { rows, columns }
 }
 
-/// Projected to rank 2 on the left, on the right, and three that are not. 143 numbers: pieces straddle tensors.
+/// One tensor projected to rank 2 on the left, one on the right, and three that are not projected. With 143 values,
+/// segments straddle tensors.
 const FORMS: [MatrixShape; 5] = [form(6, 9), form(9, 6), form(5, 1), form(2, 12), form(1, 6)];
 
 fn dim() -> usize {
@@ -82,7 +83,7 @@ fn rules() -> [OptimizerRule; 7] {
     ]
 }
 
-/// Keeps what the optimizer within it is given.
+/// Records the inputs of the inner optimizer.
 #[derive(Clone, Copy)]
 struct Recorder<O>(O);
 
@@ -160,7 +161,7 @@ impl<S, O: Optimizer<S>> Steps<O, S> {
     }
 }
 
-/// Numbers in [-1, 1] without a pattern.
+/// Returns values in [-1, 1] without a pattern.
 fn wave(i: usize, seed: usize) -> f32 {
     ((i * i + 3 * i + 1) as f64 * (seed as f64 + 0.37)).sin() as f32
 }
@@ -174,7 +175,7 @@ fn projection(state: &GaLoreState, tensor: usize) -> &Projection {
     state.tensors[tensor].projection.as_ref().unwrap()
 }
 
-/// `Pᵀ·G` or `G·P`, in f64.
+/// Computes `Pᵀ·G` or `G·P`, in f64.
 fn coordinates(projection: &Projection, whole: &[f64]) -> Vec<f64> {
     let (rank, MatrixShape { rows, columns }) = (projection.rank.get(), projection.form);
     let p = |i: usize, j: usize| f64::from(projection.entries[i * rank + j]);
@@ -192,7 +193,7 @@ fn coordinates(projection: &Projection, whole: &[f64]) -> Vec<f64> {
     out
 }
 
-/// `P·R` or `R·Pᵀ`, in f64.
+/// Computes `P·R` or `R·Pᵀ`, in f64.
 fn matrix(projection: &Projection, coordinates: &[f64]) -> Vec<f64> {
     let (rank, MatrixShape { rows, columns }) = (projection.rank.get(), projection.form);
     let p = |i: usize, j: usize| f64::from(projection.entries[i * rank + j]);
@@ -226,7 +227,7 @@ fn assert_close(got: &[f32], expected: &[f64], tolerance: f64) {
     }
 }
 
-// If no matrix exceeds the rank, every optimizer keeps its bits.
+// If no matrix exceeds the rank, the bits of every optimizer stay the same.
 #[test]
 fn full_rank_keeps_optimizer_bits() {
     for rule in rules() {
@@ -243,7 +244,7 @@ fn full_rank_keeps_optimizer_bits() {
     }
 }
 
-// Bases computed again from the released gradients equal those of the run.
+// Bases recomputed from the released gradients equal those of the run.
 #[test]
 fn bases_follow_from_released_gradients() {
     let mut run = Steps::new(galore(rules()[2], settings(2, 3, 1.0)), &iir(), 0.01);
@@ -258,7 +259,7 @@ fn bases_follow_from_released_gradients() {
     }
 }
 
-/// DOPPLER's check E4.
+/// Check E4 of DOPPLER.
 #[test]
 fn filter_commutes_with_fixed_basis() {
     let mut run = Steps::new(galore(rules()[3], settings(2, u32::MAX, 1.0)), &iir(), 0.01);
@@ -282,8 +283,8 @@ fn filter_commutes_with_fixed_basis() {
     }
 }
 
-/// Gradients of rank 2 in one subspace, whose leading direction changes: each new basis is another one of that subspace,
-/// and SGD, which is the same in all bases, must not notice. Turned moments are held to it as well.
+/// Gradients of rank 2 in one subspace with a changing leading direction. Each new basis is another basis of that
+/// subspace. SGD is equal in all bases, so its steps must not change. The same holds for rotated moments.
 #[test]
 fn low_rank_gradients_match_plain_sgd() {
     let grad = |step: usize| -> Vec<f32> {
@@ -316,8 +317,8 @@ fn low_rank_gradients_match_plain_sgd() {
     }
 }
 
-/// Adam with decoupled decay, in f64: moments in coordinates, the second from the unfiltered gradient, and the step lifted
-/// and scaled.
+/// Adam with decoupled decay, in f64. Moments are in coordinates, the second from the unfiltered gradient, and the step
+/// is lifted and scaled.
 #[test]
 fn steps_follow_the_formula_in_f64() {
     let (beta1, beta2, epsilon, decay, scale) = (0.5f64, 0.9f64, 1e-3f64, 0.2f64, 0.25f64);
@@ -389,7 +390,7 @@ fn optimizer_state_has_projected_size() {
 #[test]
 fn a_zero_gradient_moves_nothing() {
     for rule in [rules()[0], rules()[2]] {
-        // There is nothing beside the least noise, 2e-36 a coordinate.
+        // The gradients have only the minimum noise, 2e-36 per coordinate.
         let mut run = Steps::new(galore(rule, settings(2, 1, 1.0)), &FilterChoice::default(), 2e-38);
         let before = run.params.clone();
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The loop without privacy: draw, mean gradient, update, again.
+//! The loop without privacy: draw, mean gradient, update.
 
 use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
@@ -24,7 +24,7 @@ use damper_data::chunks;
 use damper_runtime::{Backend, open};
 use std::path::Path;
 
-/// Trains `run`, which is not private. The plan in `folder` says so before the first step.
+/// Trains `run`, which is not private. The plan in `folder` records that before the first step.
 pub(crate) fn train(
     run: &Run,
     folder: &Path,
@@ -57,7 +57,7 @@ pub(crate) fn train(
     engine.end(progress)
 }
 
-/// A run without privacy on its way.
+/// A run without privacy in progress.
 struct Engine<'a> {
     run: &'a Run,
     folder: &'a Path,
@@ -75,7 +75,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// The engine before its first step, with the state of an earlier process if there is one.
+    /// Returns the engine before its first step, with the state of an earlier process if there is one.
     fn new(
         run: &'a Run,
         workers: PlainSums,
@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Draws a batch and follows its mean gradient.
+    /// Draws a batch and updates the parameters by its mean gradient.
     fn step(&mut self, progress: &mut dyn Progress) -> Result<(), TrainError> {
         let Self { run, generator, workers, state, trajectory, samples, sum, mean, .. } = self;
         let (config, step) = (&run.config, trajectory.done);
@@ -146,7 +146,7 @@ impl<'a> Engine<'a> {
         self.trajectory.evaluated(at, progress)
     }
 
-    /// Writes the state, at the end and from time to time.
+    /// Writes the state at the end, and if it is due.
     fn save(&mut self, progress: &mut dyn Progress) -> Result<(), TrainError> {
         let Self { folder, checkpoint, state, trajectory, .. } = self;
         let is_last = trajectory.is_over();
@@ -177,14 +177,14 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The mean over the expected batch, within the range of f32.
+/// Computes the mean over the expected batch, clamped to the range of f32.
 fn divide(sum: &[f64], batch: u32, mean: &mut [f32]) {
     for (mean, sum) in mean.iter_mut().zip(sum) {
         *mean = (sum / f64::from(batch)).clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;
     }
 }
 
-/// Moves the parameters as the core does after a release.
+/// Updates the parameters as the core does after a release.
 fn update<S>(optimizer: &impl Optimizer<S>, state: &mut S, lr: f64, mean: &[f32], params: &mut [f32]) {
     let mean = Released::not_private(mean, NotPrivate::claim());
     if optimizer.needs_full_gradient() {

@@ -1,29 +1,29 @@
-//! The processes of one run, its ranks, and what they exchange. Each has the key and sees sums that are not released.
+//! The processes of one run, its ranks, and their exchanges. Each rank has the key and sees sums before release.
 
 use std::ops::Range;
 use zeroize::Zeroize;
 
-/// The words of a sum, added modulo a power of two: no order of the ranks changes a bit.
+/// The words of a sum, added modulo a power of two. So the order of the ranks does not change the result.
 #[derive(Debug)]
 pub enum Words<'a> {
-    /// Where the total fits 32 bits.
+    /// Used if the total fits in 32 bits.
     U32(&'a mut [u32]),
-    /// Any other.
+    /// Used for any other total.
     U64(&'a mut [u64]),
 }
 
-/// Sums whose blocks are totalled piece by piece.
+/// Sums with blocks that are totalled piece by piece.
 pub trait Pieces {
-    /// Writes this rank's words of piece `index` to `words`: of each block the same part, in the order of ranks.
+    /// Writes this rank's words of piece `index` to `words`: the same part of each block, in the order of ranks.
     fn fill(&mut self, index: usize, words: Words<'_>);
 
-    /// Takes the totals of this rank's part of piece `index`.
+    /// Receives the totals of this rank's part of piece `index`.
     fn take(&mut self, index: usize, totals: Words<'_>);
 }
 
 /// A word of a sum.
 pub trait RankWord: Copy + Default + Zeroize {
-    /// Slices of it.
+    /// Views a slice as [`Words`].
     fn words(words: &mut [Self]) -> Words<'_>;
 }
 
@@ -42,29 +42,30 @@ impl RankWord for u64 {
 /// The number and the width of the pieces of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Pieces.
+    /// Number of pieces.
     pub pieces: usize,
-    /// Words of a rank's part of a piece.
+    /// Number of words in a rank's part of a piece.
     pub width: usize,
-    /// True if totals fit 32 bits.
+    /// True if totals fit in 32 bits.
     pub is_narrow: bool,
 }
 
-/// One rank's end of a group of ranks. All ranks make the same calls in the same order; each call waits for the others.
+/// One rank's end of a group of ranks. All ranks make the same calls in the same order. Each call waits for the other
+/// ranks.
 ///
-/// The methods with a body are made of [`all_gather`](Group::all_gather). A group that has better ones replaces them.
+/// Default methods are built on [`all_gather`](Group::all_gather). A group with faster methods overrides them.
 ///
 /// # Errors
 ///
 /// A rank has left. Then no rank may release anything of the step.
 pub trait Group {
-    /// The number of this rank, from 0. Rank 0 writes files.
+    /// Returns the number of this rank, from 0. Rank 0 writes files.
     fn rank(&self) -> usize;
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     fn size(&self) -> usize;
 
-    /// The bytes of all ranks, by rank. They may differ in length.
+    /// Returns the bytes of all ranks, in rank order. Their lengths may differ.
     fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, RankError>;
 
     /// Replaces `bytes` by those of rank 0.
@@ -74,7 +75,7 @@ pub trait Group {
         Ok(())
     }
 
-    /// Replaces `words`, of one length on all ranks, by their totals.
+    /// Replaces `words`, which have the same length on all ranks, by their totals.
     fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
         type Gather<'g> = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, RankError> + 'g;
         fn total<const N: usize, W: Copy>(
@@ -100,14 +101,14 @@ pub trait Group {
         }
     }
 
-    /// Replaces this rank's block of `words` by its totals. `words` has one block of one length a rank, in the order of ranks. The
-    /// other blocks have no meaning then.
+    /// Replaces this rank's block of `words` by its totals. `words` has a block of equal length for each rank, in the
+    /// order of ranks. Afterwards the contents of the other blocks are unspecified.
     fn reduce_scatter(&self, words: Words<'_>) -> Result<(), RankError> {
         self.all_reduce(words)
     }
 
-    /// As [`reduce_scatter`](Group::reduce_scatter) of all pieces, with the memory of a few of them. A group may fill one piece and take
-    /// another while it adds a third.
+    /// Does the same as [`reduce_scatter`](Group::reduce_scatter) for all pieces, with the memory of a few pieces. A
+    /// group may fill one piece and receive another while it adds a third.
     fn reduce_scatter_pieces(&self, cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
         fn each<W: RankWord>(
             group: &(impl Group + ?Sized),
@@ -128,8 +129,8 @@ pub trait Group {
         if cut.is_narrow { each::<u32>(self, cut, pieces) } else { each::<u64>(self, cut, pieces) }
     }
 
-    /// Fills the blocks of the other ranks in `floats` with theirs. Each rank has a block of `block` values, in the order of ranks; the last
-    /// ones may have fewer.
+    /// Fills the other ranks' blocks in `floats` with their values. Each rank has a block of `block` values, in the
+    /// order of ranks. The last blocks may be shorter.
     fn all_gather_floats(&self, floats: &mut [f32], block: usize) -> Result<(), RankError> {
         let own = to_bytes(&floats[block_of(self.rank(), block, floats.len())]);
         for (rank, bytes) in self.all_gather(&own)?.iter().enumerate() {
@@ -139,7 +140,8 @@ pub trait Group {
         Ok(())
     }
 
-    /// Gives rank 0 the blocks of all ranks in `all`, which is empty on the others, as [`all_gather_floats`](Group::all_gather_floats).
+    /// Collects the blocks of all ranks in `all` on rank 0. On the other ranks `all` is empty. The layout is that of
+    /// [`all_gather_floats`](Group::all_gather_floats).
     fn gather_floats(&self, own: &[f32], all: &mut [f32], block: usize) -> Result<(), RankError> {
         for (rank, bytes) in self.all_gather(&to_bytes(own))?.iter().enumerate() {
             let at = block_of(rank, block, all.len());
@@ -149,7 +151,7 @@ pub trait Group {
     }
 }
 
-/// The block of rank `rank` in a vector of `len` values.
+/// Returns the block of rank `rank` in a vector of `len` values.
 #[must_use]
 pub fn block_of(rank: usize, block: usize, len: usize) -> Range<usize> {
     rank.saturating_mul(block).min(len)..(rank + 1).saturating_mul(block).min(len)
@@ -183,10 +185,10 @@ impl Group for Alone {
     }
 }
 
-/// Why ranks cannot go on together.
+/// The reason why the ranks cannot continue together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RankError {
-    /// An error of another rank, in its words.
+    /// An error of another rank, with its message.
     #[error("rank {rank}: {message}")]
     Elsewhere {
         /// The rank.
@@ -194,7 +196,7 @@ pub enum RankError {
         /// Its message.
         message: String,
     },
-    /// A rank is not of the run of rank 0.
+    /// A rank's run differs from that of rank 0.
     #[error(
         "rank {rank} has {what} other than rank 0; start all ranks with one program, one command line, one model and the same data, on \
          processors of one kind"
@@ -202,19 +204,20 @@ pub enum RankError {
     Differs {
         /// The rank.
         rank: usize,
-        /// What differs.
+        /// The part that differs.
         what: String,
     },
-    /// A rank ended before its run.
+    /// A rank ended before the run did.
     #[error("a rank has left the run")]
     Left,
 }
 
-/// `result` if it is no error on any rank. Else an error on every rank: its own, or the first other's.
+/// Returns `result` if no rank has an error. Otherwise returns an error on every rank: its own, or the first of another
+/// rank.
 ///
 /// # Errors
 ///
-/// A rank has one, or has left.
+/// A rank has an error, or has left.
 pub fn agree<T, E: ToString + From<RankError>>(group: &dyn Group, result: Result<T, E>) -> Result<T, E> {
     if group.size() == 1 {
         return result;

@@ -5,7 +5,8 @@ use crate::{Run, TrainError};
 use damper_budget::EXACT;
 use damper_onnx::SettingError;
 
-/// Refuses what several ranks would change the bits of, or what one of them does not see whole.
+/// Returns an error for runs that would give different bits on several ranks, and for recordings, which need all
+/// gradients.
 pub(crate) fn check(group: &dyn Group, run: &Run) -> Result<(), TrainError> {
     if group.size() == 1 {
         return Ok(());

@@ -1,49 +1,51 @@
-//! The state of filter and optimizer that ranks share out: each has that of its block of coordinates, and files have it whole.
+//! Filter and optimizer state sharded over ranks. Each rank has the state of its block of coordinates, and files have
+//! the whole state.
 //!
-//! A vector of a state has rows of `D` values, and a rank's vector the same rows of the values of its block. To write a file, rank 0 asks
-//! the others for their part of one row after another, so no rank holds more than one whole vector.
+//! A vector of a state has rows of `D` values. A rank's vector has the same rows with the values of its block. To write
+//! a file, rank 0 requests the other ranks' parts row by row, so no rank holds more than one whole vector.
 
 use crate::engine::ranks::group::{Group, RankError};
 use damper_core::state::{SaveState, StateField};
 use damper_core::step::StepState;
 use std::ops::Range;
 
-/// The coordinates of which a rank has the state.
+/// The coordinates for which a rank has the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
-    /// The coordinates; at least one.
+    /// The coordinates, at least one.
     pub(crate) own: Range<usize>,
-    /// The length of all ranks' blocks; the last may be shorter.
+    /// The block length of all ranks. The last block may be shorter.
     pub(crate) len: usize,
-    /// All coordinates.
+    /// Number of all coordinates.
     pub(crate) dim: usize,
 }
 
-/// The slots of a state, some of whose vectors are a block.
+/// The slots of a state, in which some vectors are blocks.
 type Slots<'a, B, FS, OS, TS, NS> = &'a mut StepState<B, FS, OS, TS, NS>;
 
-/// A step's state with whole vectors.
+/// A view of a step's state with whole vectors.
 pub(crate) struct WholeState<'a, B, FS, OS, TS, NS> {
     state: Slots<'a, B, FS, OS, TS, NS>,
     block: &'a Block,
-    /// The group whose other ranks [answer](answer). Without it, other ranks' values are zeros, and what is written to them is lost.
+    /// The group, in which the other ranks [answer](answer). Without a group, the other ranks' values read as zeros,
+    /// and writes to them are dropped.
     group: Option<&'a dyn Group>,
-    /// Why a rank did not answer.
+    /// The error of a rank that did not answer.
     pub(crate) asked: Result<(), RankError>,
 }
 
 impl<'a, B, FS, OS, TS, NS> WholeState<'a, B, FS, OS, TS, NS> {
-    /// To be restored, on any rank.
+    /// Creates a view for restoring, on any rank.
     pub(crate) fn to_restore(state: Slots<'a, B, FS, OS, TS, NS>, block: &'a Block) -> Self {
         Self { state, block, group: None, asked: Ok(()) }
     }
 
-    /// To be saved by rank 0, any number of times, while the other ranks answer.
+    /// Creates a view for saving on rank 0, any number of times, while the other ranks answer.
     pub(crate) fn to_save(state: Slots<'a, B, FS, OS, TS, NS>, block: &'a Block, group: &'a dyn Group) -> Self {
         Self { state, block, group: Some(group), asked: Ok(()) }
     }
 
-    /// Tells the other ranks that nothing more is asked.
+    /// Ends the requests to the other ranks.
     pub(crate) fn end(self) -> Result<(), RankError> {
         self.group.map_or(Ok(()), |group| group.broadcast(&mut vec![]))?;
         self.asked
@@ -81,7 +83,7 @@ impl<B, FS: SaveState, OS: SaveState, TS: SaveState, NS> SaveState for WholeStat
     }
 }
 
-/// Gives rank 0 the rows that it asks for, until it has them all.
+/// Sends rank 0 the rows that it requests, until it ends the requests.
 pub(crate) fn answer<B, FS: SaveState, OS: SaveState, TS, NS>(
     state: Slots<'_, B, FS, OS, TS, NS>,
     block: &Block,

@@ -1,4 +1,4 @@
-//! Gradients of one sample with different bits, and their description.
+//! Differing bits in the gradients of one sample, with a description.
 
 use super::made::Made;
 use damper_runtime::{BackendError, Session, SessionSpec};
@@ -21,7 +21,7 @@ pub(crate) struct Difference {
     pub(super) output: String,
     /// The row of the sample in each run.
     pub(super) rows: [usize; 2],
-    /// The first entry that differs and its two values. None if both were equal when they were computed again.
+    /// The first entry that differs, with its two values. `None` if both were equal when they were recomputed.
     pub(super) entry: Option<(usize, [f32; 2])>,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Hashes of 64 bits of a run's outputs, an output after the other, each with an entry a row. All outputs of three runs would be the most memory
-/// that training takes.
+/// 64-bit hashes of a run's outputs. Outputs follow each other, each with an entry per row. Storing the outputs of
+/// three runs would exceed the memory of training.
 pub(super) struct RunBits {
     hashes: Vec<u64>,
     /// For each row, true if all of its outputs are finite.
@@ -54,7 +54,7 @@ pub(super) struct RunBits {
 }
 
 impl RunBits {
-    /// Runs `session` on `made`.
+    /// Runs `session` on `made`, and hashes its outputs.
     pub(super) fn of(session: &mut dyn Session, made: &[Made], rows: usize) -> Result<Self, BackendError> {
         let mut bits = Self { hashes: vec![], finite: vec![true; rows] };
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |outputs| {
@@ -70,7 +70,7 @@ impl RunBits {
         Ok(bits)
     }
 
-    /// The first output, and the rows, where `self` and `other` differ, of all pairs of `rows`.
+    /// Returns the first output and the rows in which `self` and `other` differ, over all pairs of `rows`.
     pub(super) fn differs(
         &self,
         other: &Self,
@@ -84,7 +84,7 @@ impl RunBits {
 }
 
 impl Difference {
-    /// Runs both again to find the values that differ.
+    /// Repeats both runs to find the differing values.
     pub(super) fn locate(
         session: &mut dyn Session,
         plan: &SessionSpec,

@@ -1,4 +1,4 @@
-//! Made-up inputs of a gradient graph.
+//! Synthetic inputs of a gradient graph.
 
 use crate::engine::worker::ParamLayout;
 use damper_grad::GradGraph;
@@ -6,10 +6,10 @@ use damper_onnx::graph::DType;
 use damper_onnx::{Dim, TensorRef, TensorSpec};
 use damper_runtime::SessionSpec;
 
-/// Distance by which parameters are moved, so that those that start at zero hide no gradient.
+/// Offset added to parameters, so that those that start at zero do not hide a gradient.
 const MOVE: f32 = 0.02;
 
-/// Made-up numbers for the inputs of `plan`.
+/// Returns synthetic values for the inputs of `plan`.
 pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> Vec<Made> {
     let rows = plan.batch;
     let mut draw = Draw(1);
@@ -24,7 +24,7 @@ pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> V
             let is_label = index >= grad.inputs.len();
             match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
                 (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
-                // The points' weights, the clip, the samples' weights.
+                // These are the weights of points, the clip, and the weights of samples.
                 (Some(None), _) => Made::F32(vec![1.0; length]),
                 (None, DType::F32) if is_label => {
                     Made::F32((0..length).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
@@ -35,24 +35,24 @@ pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> V
         .collect()
 }
 
-/// Made-up numbers for the data inputs of `plan`, which are all of its inputs.
+/// Returns synthetic values for the data inputs of `plan`, which are all of its inputs.
 pub(crate) fn made_up_data(plan: &SessionSpec) -> Vec<Made> {
     let mut draw = Draw(1);
     plan.inputs.iter().map(|spec| draw.of_data(spec.dtype, spec.elements(plan.batch))).collect()
 }
 
-/// True of a tensor with a row for each sample.
+/// Returns true if the tensor has a row for each sample.
 pub(super) fn is_by_row(spec: &TensorSpec) -> bool {
     spec.shape.first() == Some(&Dim::Batch)
 }
 
-/// Hands the numbers of each input with a row for each sample to `change`, with the width of a row.
+/// Calls `change` with the values of each input that has a row per sample, and with the width of a row.
 pub(crate) fn edit_samples(plan: &SessionSpec, made: &mut [Made], change: &dyn Fn(&mut Made, usize)) {
     let samples = plan.inputs.iter().zip(made).filter(|(spec, _)| is_by_row(spec));
     samples.for_each(|(spec, made)| change(made, spec.elements(1)));
 }
 
-/// Made-up numbers of one input.
+/// Synthetic values of one input.
 #[derive(Clone)]
 pub(crate) enum Made {
     F32(Vec<f32>),
@@ -67,7 +67,7 @@ impl Made {
         }
     }
 
-    /// Every row of `width` numbers goes to the next row, and the last to the first.
+    /// Moves every row of `width` values to the next row, and the last row to the first.
     pub(crate) fn rotate(&mut self, width: usize) {
         match self {
             Self::F32(values) => values.rotate_right(width),
@@ -75,7 +75,7 @@ impl Made {
         }
     }
 
-    /// The first row of `width` numbers in all rows.
+    /// Copies the first row of `width` values to all rows.
     pub(crate) fn repeat_first(&mut self, width: usize) {
         match self {
             Self::F32(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
@@ -83,7 +83,7 @@ impl Made {
         }
     }
 
-    /// This number in all floats of each second row from `first` on.
+    /// Sets all floats of every second row, starting at `first`, to this value.
     pub(crate) fn fill_each_second(&mut self, first: usize, width: usize, value: f32) {
         if let Self::F32(values) = self {
             let rows = values.chunks_mut(width.max(1)).skip(first).step_by(2);
@@ -91,7 +91,7 @@ impl Made {
         }
     }
 
-    /// Other numbers in rows 1, 3, 5 and so on.
+    /// Replaces the values of rows 1, 3, 5 and so on.
     pub(crate) fn replace_odd(&mut self, width: usize) {
         let odd = |index: &usize| index / width.max(1) % 2 == 1;
         match self {
@@ -107,7 +107,7 @@ impl Made {
 struct Draw(u64);
 
 impl Draw {
-    /// Numbers of samples. Indices and classes are those of which every table has two.
+    /// Returns values of samples. Indices and classes are 0 or 1, which are valid in every embedding matrix.
     fn of_data(&mut self, dtype: DType, length: usize) -> Made {
         match dtype {
             DType::I64 => Made::I64((0..length).map(|_| i64::from(self.next() > 0.0)).collect()),

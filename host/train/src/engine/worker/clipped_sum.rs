@@ -1,8 +1,8 @@
-//! A chunk's gradients clipped and summed by the backend, in its floats: **not exact**, but one gradient-sized vector a chunk
-//! leaves it.
+//! Gradients of a chunk that the backend clips and sums in floats. This is **not exact**, but the backend returns only
+//! one gradient-sized vector per chunk.
 //!
-//! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
-//! workers. A backend that keeps sums on its device has one worker (`device_sum`).
+//! The sums of the chunks are added in chunk order, regardless of the worker. So the result does not depend on the
+//! number of workers. A backend that keeps sums on its device has one worker (`device_sum`).
 
 use super::device_sum::{DeviceSum, counted, unclipped};
 use super::ordered_lock::{OrderedLock, share_chunks};
@@ -17,21 +17,21 @@ use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
 use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
-/// The workers, and the memory of their one sum.
+/// The workers, and the buffer of their sum.
 pub(crate) struct ClippedSums {
     by: By,
     sum: Vec<SumWord<f32>>,
     layout: ParamLayout,
-    /// Points of the graph, at least as many as a step has.
+    /// Number of points in the graph, at least as many as a step has.
     points: usize,
     threads: usize,
 }
 
-/// The place where chunks are added.
+/// The location of the sum over chunks.
 enum By {
-    /// The core, in the chunks' order.
+    /// The core adds, in chunk order.
     Workers(Vec<Worker>),
-    /// The backend, where its memory is.
+    /// The backend adds, in its own memory.
     Device(Box<DeviceSum>),
 }
 
@@ -62,7 +62,7 @@ impl ClippedSums {
 }
 
 impl ClippedSums {
-    /// The weights of as many points as the graph has.
+    /// Returns the weights of the graph's points.
     fn mix(&self, points: &[Point]) -> Vec<f32> {
         let mix: Vec<f32> = (0..self.points).map(|index| points.get(index).map_or(0.0, |point| point.weight)).collect();
         debug_assert!(self.points > 1 || mix == [1.0], "a filter's only point has weight 1");
@@ -137,10 +137,10 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
     }
 }
 
-/// The inputs that the chunks of a step share: the parameters at each of as many points as `mix` has weights, the weights if there are
+/// Returns the inputs that the chunks of a step share: the parameters at each point of `mix`, the weights if there are
 /// several, and the clip.
 fn kept<'a>(layout: &'a ParamLayout, points: &'a [Point], mix: &'a [f32], clip: &'a [f32]) -> KeptInputs<'a> {
-    // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
+    // A step may have fewer points than the graph. The other points repeat point 0 with weight 0.
     let at = |index: usize| points.get(index).unwrap_or(&points[0]);
     let params = (0..mix.len()).flat_map(|index| layout.split(&at(index).params));
     let weights = Some(mix).filter(|mix| mix.len() > 1);
@@ -148,7 +148,7 @@ fn kept<'a>(layout: &'a ParamLayout, points: &'a [Point], mix: &'a [f32], clip: 
 }
 
 impl Worker {
-    /// Adds the clipped sum of `chunk` when it is its turn, or nothing where another worker failed.
+    /// Adds the clipped sum of `chunk` in chunk order, or nothing if another worker failed.
     fn add<C: Clip, K: Counts>(
         &mut self,
         split: &Split,

@@ -1,6 +1,8 @@
-//! Clipped sums that the backend adds up over the chunks of a step, where its device keeps them: they come to the core once a step.
+//! Clipped sums that the backend accumulates on its device over the chunks of a step. The core reads them once per
+//! step.
 //!
-//! One session runs the chunks in their order, so the sum does not depend on the number of workers. While it runs one, the next is read.
+//! One session runs the chunks in order, so the sum does not depend on the number of workers. While a chunk runs, the
+//! next is read.
 
 use super::read_ahead::read_ahead;
 use super::{SUMS, Sessions, fill, plan};
@@ -13,7 +15,7 @@ use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
 use damper_runtime::{BackendError, ChunkPlace, Inputs, KeptInputs, SummingSession};
 
-/// The one session, and its physical batch and the next.
+/// The session, with the current and the next physical batch.
 pub(super) struct DeviceSum {
     session: Box<dyn SummingSession>,
     batches: [Batch; 2],
@@ -21,16 +23,16 @@ pub(super) struct DeviceSum {
 }
 
 impl DeviceSum {
-    /// Loads the graph of clipped sums; none if the backend keeps no sums.
+    /// Loads the graph of clipped sums. Returns `None` if the backend does not keep sums.
     pub(super) fn new(sessions: &Sessions<'_>) -> Result<Option<Self>, BackendError> {
         let (model, mut plan) = plan(sessions.grad, &SUMS, sessions.rows);
         plan.threads = sessions.threads;
-        // The norms are in front of the sums.
+        // The norms precede the sums.
         let Some(session) = sessions.backend.load_summing(&model, &plan, 1)? else { return Ok(None) };
         Ok(Some(Self { session, batches: [sessions.batch()?, sessions.batch()?], norms: vec![] }))
     }
 
-    /// The number of samples of `chunk` whose norm is not finite.
+    /// Returns the number of samples in `chunk` without a finite norm.
     pub(super) fn count_non_finite(
         &mut self,
         split: &Split,
@@ -75,12 +77,12 @@ impl DeviceSum {
     }
 }
 
-/// The norms of the rows that count.
+/// Returns the norms of the rows that are counted.
 pub(super) fn counted(norms: &[f32], batch: &Batch) -> impl Iterator<Item = f32> {
     norms.iter().zip(batch.weights()).filter(|(_, weight)| **weight != 0.0).map(|(norm, _)| *norm)
 }
 
-/// The core refused a sum.
+/// Returns the error for a sum that the core rejected.
 pub(super) fn unclipped(error: CallError) -> BackendError {
     BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample"))
 }

@@ -1,6 +1,7 @@
-//! Each sample's own gradient and loss, **not private**: neither clipped nor summed, and without noise.
+//! Gradient and loss of each sample, **not private**: without clipping, summing and noise.
 //!
-//! The gradients come from the sessions that training loads, so they have its bits. The losses are of sessions of their own.
+//! The gradients come from the sessions that training loads, so they are bit-identical. The losses come from separate
+//! sessions.
 
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::reader::Reader;
@@ -8,10 +9,10 @@ use super::{ParamLayout, Sessions};
 use damper_data::{Chunk, Split};
 use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
-/// The output that holds the samples' losses.
+/// The output with the samples' losses.
 const LOSS: &str = "dp.loss";
 
-/// The workers.
+/// Workers that compute exact gradients and losses.
 pub struct ExactGradients {
     workers: Vec<Worker>,
     layout: ParamLayout,
@@ -26,19 +27,19 @@ struct Worker {
 /// The gradients and losses of a chunk's samples, without the padding.
 #[derive(Default)]
 pub struct ChunkRows {
-    /// One `[rows, *shape]` a parameter. Zeros for a null sample.
+    /// One `[rows, *shape]` per parameter. Zeros for a null sample.
     pub grads: Vec<Vec<f32>>,
     /// `[rows]`. NaN for a null sample. Empty if no losses are computed.
     pub losses: Vec<f32>,
 }
 
 impl ExactGradients {
-    /// Loads the gradient graph and that of the losses for each thread.
+    /// Loads the graphs of gradients and losses for each thread.
     pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         Self::load(sessions, true)
     }
 
-    /// Loads the gradient graph alone for each thread.
+    /// Loads only the gradient graph for each thread.
     pub fn without_losses(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         Self::load(sessions, false)
     }
@@ -53,7 +54,8 @@ impl ExactGradients {
         Ok(Self { workers, layout })
     }
 
-    /// Hands the samples of each of `chunks` at `params` to `take`, in the order of the chunks. The first error ends it.
+    /// Computes the samples of each of `chunks` at `params`, and passes them to `take` in chunk order. Stops at the
+    /// first error.
     pub fn each_chunk<E: From<BackendError> + Send>(
         &mut self,
         split: &Split,
@@ -72,7 +74,7 @@ impl ExactGradients {
 }
 
 impl Worker {
-    /// Fills `rows` with those of a chunk's samples.
+    /// Fills `rows` with the values of a chunk's samples.
     fn compute(&mut self, split: &Split, chunk: Chunk<'_>, params: &KeptInputs<'_>) -> Result<(), BackendError> {
         let Self { gradients, losses, rows: ChunkRows { grads, losses: of_rows } } = self;
         gradients.fill(split, chunk)?;

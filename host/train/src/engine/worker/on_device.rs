@@ -1,8 +1,8 @@
-//! Each sample's gradient stays in the memory of the backend's device, which clips it, adds it and draws the noise there. The released mean
-//! comes back once a step, and the norms of the samples, for the threshold to count.
+//! Per-sample gradients that stay in the memory of the backend's device. The device clips them, adds them and draws the
+//! noise. Once per step, it returns the released mean, and the norms of the samples for the threshold to count.
 //!
-//! One session runs the chunks in their order. The sum has the bits that the core gives the same gradients. While a chunk runs, the next is
-//! read.
+//! One session runs the chunks in order. The sum is bit-identical to the core's sum of the same gradients. While a
+//! chunk runs, the next is read.
 
 use super::read_ahead::read_ahead;
 use super::{Accumulate, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, Point, Sessions, fill, plan};
@@ -23,10 +23,10 @@ use damper_runtime::{Backend, BackendError, Inputs, KeptInputs, ResidentSession,
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// The mechanism whose sum a device takes.
+/// The mechanism of a sum on the device.
 type Exact = DiscreteGaussian<i64>;
 
-/// The mechanism of a run whose sum is on a grid.
+/// Returns the mechanism of a run with its sum on a grid.
 pub(crate) fn exact(run: &Run) -> Result<Exact, ConfigError> {
     let sigma = run.price.terms.sigma_grid.expect("the noise of an exact sum is on a grid");
     Exact::new(Grid::new(run.config.grid_bits)?, sigma)
@@ -35,18 +35,18 @@ pub(crate) fn exact(run: &Run) -> Result<Exact, ConfigError> {
 /// The session and the sum, before a row is read.
 pub(crate) struct DeviceSession {
     session: Box<dyn ResidentSession>,
-    /// The plan of the session.
+    /// The specification of the session.
     plan: SessionSpec,
     sum: ExactSum,
 }
 
 impl DeviceSession {
-    /// Loads the graph of whole gradients, and takes all memory of `device` that the steps of `run` need. Whoever calls has made sure that
-    /// the outputs of the backend's resident sessions lie in the memory of that device.
+    /// Loads the graph of whole gradients, and allocates all memory of `device` that the steps of `run` need. The
+    /// caller must ensure that the outputs of the backend's resident sessions are in the memory of that device.
     ///
     /// # Errors
     ///
-    /// The backend cannot run the graph or has no resident sessions, or the device has no room.
+    /// The backend cannot run the graph or does not support resident sessions, or the device has too little memory.
     pub(crate) fn new(run: &Run, backend: &dyn Backend, device: &Arc<dyn CudaDevice>) -> Result<Self, TrainError> {
         let (model, grad) = (&run.model, &run.model.grad);
         let layout = ParamLayout::new(grad);
@@ -61,8 +61,9 @@ impl DeviceSession {
         Ok(Self { session, plan, sum: ExactSum::new(device, &shape).map_err(failed)? })
     }
 
-    /// Tests, in the session that trains, that a sample's gradient depends on that sample and the parameters alone. Synthetic samples must have
-    /// the same bits when they are computed again, in every row, and next to zeros, large numbers, infinities and NaN.
+    /// Tests, in the session that trains, that a sample's gradient depends only on that sample and the parameters.
+    /// Synthetic samples must have the same bits when they are recomputed, in every row, and next to zeros, large
+    /// values, infinities and NaN.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl DeviceSession {
         self.run(&made())?;
         let norms = self.sum.add_chunk(&tensors(self.session.as_ref()), &vec![true; rows], Unreleased::claim());
         let none_is_finite = norms.map_err(failed)?.iter().all(Option::is_none);
-        // All memory of a release is taken before the first charge.
+        // Allocates all memory of a release before the first charge.
         let mechanism = exact(run).map_err(|error| BackendError(error.to_string()))?;
         self.sum.rehearse_release(mechanism, Unreleased::claim()).map_err(failed)?;
         Ok(Rehearsed { independence: Independence::Tested, difference: None, none_is_finite })
@@ -111,7 +112,7 @@ impl DeviceSession {
         self.session.run(Inputs { before: &all, kept: &KeptInputs::new(vec![]), after: &[] })
     }
 
-    /// Adds the samples of `chunks`, which `read` reads into `batches`, and hands the norm of each to `each`.
+    /// Adds the samples of `chunks`, which `read` reads into `batches`, and calls `each` with the norm of each sample.
     fn add(
         &mut self,
         batches: &mut [Batch; 2],
@@ -131,14 +132,14 @@ impl DeviceSession {
         })
     }
 
-    /// A number for each row's gradients.
+    /// Returns a fingerprint of each row's gradients.
     fn prints(&mut self, made: &[Made]) -> Result<Vec<u64>, BackendError> {
         self.run(made)?;
         self.sum.fingerprints(&tensors(self.session.as_ref()), Unreleased::claim()).map_err(failed)
     }
 }
 
-/// The error of a sample whose gradient depends on more than itself.
+/// Returns the error for a sample whose gradient depends on other samples.
 fn depends(test: &str, row: usize) -> BackendError {
     BackendError(format!(
         "on this device the gradient of a made-up sample has other bits {test} (row {row} of the physical batch), so the clip would not bound \
@@ -146,14 +147,14 @@ fn depends(test: &str, row: usize) -> BackendError {
     ))
 }
 
-/// The gradients of the session's last run.
+/// Returns the gradients of the session's last run.
 fn tensors(session: &dyn ResidentSession) -> Vec<DeviceTensor<'_>> {
     let outputs = session.outputs().iter();
-    // SAFETY: the session is borrowed, so that it lives and does not run while these are used. A run waits for its end.
+    // SAFETY: the session is borrowed, so it lives and does not run while these are used. A run waits for their end.
     outputs.map(|output| unsafe { DeviceTensor::from_raw(output.address as u64, output.len as u64) }).collect()
 }
 
-/// The session with its physical batch and the next.
+/// The session, with the current and the next physical batch.
 pub(crate) struct DeviceGradients {
     device: DeviceSession,
     batches: [Batch; 2],
@@ -163,7 +164,7 @@ pub(crate) struct DeviceGradients {
 }
 
 impl DeviceGradients {
-    /// With the samples of `sessions`.
+    /// Creates the workers for the samples of `sessions`.
     pub(crate) fn new(device: DeviceSession, sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = ParamLayout::new(sessions.grad);
         let batches = [sessions.batch()?, sessions.batch()?];
@@ -198,7 +199,7 @@ impl Accumulate<Exact> for DeviceGradients {
     }
 
     fn count_non_finite(&mut self, split: &Split, chunks: &[Chunk<'_>], params: &[f32]) -> Result<u64, BackendError> {
-        // A sum that is never released.
+        // This sum is never released.
         let Self { device, batches, layout, .. } = self;
         device.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
         let mut count = 0;
@@ -213,7 +214,7 @@ impl Accumulate<Exact> for DeviceGradients {
         1
     }
 
-    /// The device draws the noise, and the core moves the parameters.
+    /// The device draws the noise, and the core updates the parameters.
     fn finish<O: Optimizer<OS>, OS>(
         &mut self,
         opened: Opened<'_, '_, Exact, O, OS>,

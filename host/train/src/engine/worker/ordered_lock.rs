@@ -1,21 +1,21 @@
-//! Taking turns by the number of the chunk, so that what workers add to one thing has one order.
+//! A lock that workers acquire in chunk order, so that a shared sum has a fixed order.
 
 use damper_data::Chunk;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The number of the chunk whose turn it is, and the sum; none once a worker failed.
+/// The index of the next chunk, and the sum. `None` after a worker failed.
 pub(super) struct OrderedLock<S> {
     next: Mutex<Option<(usize, S)>>,
     moved: Condvar,
 }
 
 impl<S> OrderedLock<S> {
-    /// The first chunk's turn.
+    /// Creates the lock, with the first chunk next.
     pub(super) fn new(sum: S) -> Self {
         Self { next: Mutex::new(Some((0, sum))), moved: Condvar::new() }
     }
 
-    /// Waits for chunk `index`'s turn, and takes it; none where a worker failed.
+    /// Waits for the turn of chunk `index`, and calls `act`. Returns `None` if a worker failed.
     pub(super) fn take<R>(&self, index: usize, act: impl FnOnce(&mut S) -> R) -> Option<R> {
         let mut next = self.lock();
         while next.as_ref().is_some_and(|(number, _)| *number != index) {
@@ -28,7 +28,7 @@ impl<S> OrderedLock<S> {
         Some(done)
     }
 
-    /// The sum; none if a worker failed.
+    /// Returns the sum, or `None` if a worker failed.
     pub(super) fn into_inner(self) -> Option<S> {
         self.next.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, sum)| sum)
     }
@@ -38,8 +38,8 @@ impl<S> OrderedLock<S> {
     }
 }
 
-/// Does `work` for all `chunks`, each worker on a thread of its own with every so-many-th of them. No thread starts without a chunk. If one
-/// fails, the turns of all others end.
+/// Runs `work` on all `chunks`. Each worker has a thread and takes every n-th chunk, for n workers. A thread without a
+/// chunk is not started. If a worker fails, the waits of all others end.
 pub(super) fn share_chunks<W: Send, S: Send, E: Send>(
     workers: &mut [W],
     chunks: &[Chunk<'_>],
@@ -65,7 +65,8 @@ pub(super) fn share_chunks<W: Send, S: Send, E: Send>(
     })
 }
 
-/// Stops all turns when it is dropped, not forgotten: a worker that failed or panicked must not leave the others waiting.
+/// Ends all waits when it is dropped (not when forgotten). A worker that failed or panicked must not leave the others
+/// waiting.
 pub(super) struct Leave<'a, S>(pub(super) &'a OrderedLock<S>);
 
 impl<S> Drop for Leave<'_, S> {

@@ -1,5 +1,5 @@
-//! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels and of
-//! tables are made here, some rows at a time.
+//! Converts a session's outputs to the consecutive segments of one row's gradient. Computes outer products and the
+//! gradients of kernels and embedding matrices, some rows at a time.
 
 use damper_grad::GradGraph;
 use damper_kernels::convolution::{Axes, Windows};
@@ -13,18 +13,19 @@ use damper_runtime::Backend;
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
-/// Prefixes of the outputs that a gradient is read from.
+/// Prefixes of the outputs that gradients are read from.
 pub const OUTPUTS: [&str; 3] = ["dp.grad.", LEFT, "dp.right."];
 
-/// Prefix of the first of two outputs of which a gradient is made.
+/// Prefix of the first of two outputs that are the factors of a gradient.
 const LEFT: &str = "dp.left.";
 
 /// The form of one parameter's gradient.
 #[derive(Debug)]
 enum Form {
-    /// `[N, len]`, an output.
+    /// An output `[N, len]`.
     Whole { output: usize, len: usize },
-    /// Made of `[N, left]`, an output, and `[N, right]`, the next; `place` is its own among those of a row that are made.
+    /// Computed from the output `[N, left]` and the next output `[N, right]`. `place` is its range among the computed
+    /// gradients of a row.
     Made { output: usize, left: usize, right: usize, by: Maker, place: Range<usize> },
 }
 
@@ -35,25 +36,26 @@ enum Maker {
     Outer,
     /// The sum of outer products over the positions.
     Positions(Box<PositionGrad>),
-    /// That sum with the same bits on every target.
+    /// The same sum with the same bits on every target.
     PortablePositions(Box<Product>),
-    /// Rows of so many floats, each added to that of its index. Of the last sample in each place, the rows that may not be zero.
+    /// Rows of this many floats, each scattered to the row of its index. For the last sample in each slot, the rows
+    /// that may be nonzero.
     Rows(usize, Vec<Vec<usize>>),
     /// The gradient of a convolution's kernel.
     Kernel(KernelGrad),
-    /// That of a kernel, with the same bits on every target.
+    /// The same gradient with the same bits on every target.
     Portable(Box<damper_nn::Window>),
 }
 
-/// Rows made at a time: as many as are added to a sum abreast, where so many floats hold them, 8 MiB: more would leave the caches, which
-/// costs more than to read the sum again.
+/// Maximum number of rows computed at a time, and maximum number of their floats (8 MiB). The sum adds that many rows
+/// in one pass. More floats would not fit in the caches, which costs more than reading the sum again.
 const ABREAST: usize = 8;
 const MADE: usize = 1 << 21;
 
-/// The forms of all parameters, in order, and memory for the gradients of some rows that are made here.
+/// The forms of all parameters, in order, and a buffer for computed gradients of some rows.
 pub(super) struct Parts {
     forms: Vec<Form>,
-    /// Floats of a row's gradients that are made.
+    /// Number of floats computed per row.
     len: usize,
     /// `[rows, len]`.
     made: Vec<f32>,
@@ -61,7 +63,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of a session of `grad` on `backend` with its outputs named [`OUTPUTS`], in their order.
+    /// Creates the forms for a session of `grad` on `backend`, with its outputs named [`OUTPUTS`], in their order.
     pub(super) fn new(backend: &dyn Backend, grad: &GradGraph) -> Self {
         let is_read = |spec: &&TensorSpec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix));
         let len = |spec: &TensorSpec| spec.elements(1);
@@ -121,12 +123,12 @@ impl Parts {
         Self { forms, len: end, made: vec![], vectors: Arch::new() }
     }
 
-    /// Rows to be made at a time.
+    /// Returns the number of rows to compute at a time.
     pub(super) fn abreast(&self) -> usize {
         (MADE / self.len.max(1)).clamp(1, ABREAST)
     }
 
-    /// The parts of each of `rows` of `outputs`.
+    /// Returns the segments of each of `rows`, from `outputs`.
     pub(super) fn of_rows<'a>(&'a mut self, outputs: &[&'a [f32]], rows: &[usize]) -> Vec<Vec<&'a [f32]>> {
         let Self { forms, len, made, vectors } = self;
         if made.len() < *len * rows.len() {
@@ -166,13 +168,13 @@ impl Parts {
     }
 }
 
-/// The product `Σ_t left[t, r] · right[t, c]`.
+/// Returns the product `Σ_t left[t, r] · right[t, c]`.
 fn portable_positions(positions: usize, [rows, columns]: [usize; 2]) -> Product {
     let stack = Walk::new(&[], [&[], &[]], [0, 0]).expect("one product");
     Product::new([rows, columns, positions], [1, rows], [columns, 1], stack).expect("the gradient is in memory")
 }
 
-/// The sum of outer products over the positions, to be compiled for the vectors that the processor has.
+/// The sum of outer products over the positions, compiled for the processor's SIMD.
 struct PortablePositions<'a> {
     shape: &'a Product,
     left: &'a [f32],
@@ -189,7 +191,7 @@ impl WithSimd for PortablePositions<'_> {
     }
 }
 
-/// The gradient of a kernel, to be compiled for the vectors that the processor has.
+/// The gradient of a kernel, compiled for the processor's SIMD.
 struct PortableGrad<'a> {
     window: &'a damper_nn::Window,
     dy: &'a [f32],
@@ -206,8 +208,8 @@ impl WithSimd for PortableGrad<'_> {
     }
 }
 
-/// Each row of `rows`, of `width` floats, added to the row of `grad` that its index says. Before, only the rows `last` of `grad` may not be
-/// zero; afterwards only those of this sample, which are `last` then.
+/// Adds each row of `rows`, of `width` floats, to the row of `grad` at its index. On entry, only the rows `last` of
+/// `grad` may be nonzero. On return, only the rows of this sample, which `last` then lists.
 fn add_rows(indices: &[f32], rows: &[f32], width: usize, grad: &mut [f32], last: &mut Vec<usize>) {
     for index in last.drain(..) {
         grad[index * width..][..width].fill(0.0);
@@ -221,7 +223,7 @@ fn add_rows(indices: &[f32], rows: &[f32], width: usize, grad: &mut [f32], last:
     }
 }
 
-/// `left ⊗ right`, row-major.
+/// Computes `left ⊗ right`, row-major.
 fn outer(left: &[f32], right: &[f32], product: &mut [f32]) {
     for (l, line) in left.iter().zip(product.chunks_exact_mut(right.len().max(1))) {
         for (product, r) in line.iter_mut().zip(right) {
@@ -268,7 +270,7 @@ mod tests {
         assert_eq!(rows[1], other);
     }
 
-    // A table's rows are added position after position, and nothing of the last sample is left.
+    // The rows of an embedding matrix are added in position order. Nothing is left of the previous sample.
     #[test]
     fn table_rows_are_of_one_sample() {
         let by = Maker::Rows(2, vec![]);
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(parts.of_rows(&[&indices, &rows], &[1, 0]), [vec![&want[1][..]], vec![&want[0][..]]]);
     }
 
-    /// Each row's gradients of the model `file`, one after the other, as they are read from this readout's graph.
+    /// Returns each row's gradients of the model `file`, in sequence, as read from the graph of this readout.
     fn rows(file: &str, readout: Readout, choice: Choice) -> (usize, Vec<Vec<f32>>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
         let model = init::load(&path, None).unwrap().model;

@@ -1,4 +1,5 @@
-//! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
+//! Per-sample gradients, combined here and clipped by the core. Integer sums make the result independent of the split
+//! over workers.
 
 use super::ordered_lock::{Leave, OrderedLock, share_chunks};
 use super::reader::Reader;
@@ -10,7 +11,7 @@ use damper_core::optimizer::Optimizer;
 use damper_data::{Chunk, Split};
 use damper_runtime::{BackendError, KeptInputs};
 
-/// The workers, and the memory of the sums of all but the first, which adds to the step's.
+/// The workers, and the buffers of their sums. The first worker adds to the sum of the step directly.
 pub struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
@@ -41,7 +42,7 @@ impl<M: Trained> Accumulate<M> for PerSampleGradients<M::Word> {
         let work =
             Work { split, chunks, at, params: &params, dim: layout.dim(), threads: workers.len(), turn: turn.as_ref() };
         let work = &work;
-        // No thread without a chunk.
+        // Starts no thread without a chunk.
         let Some((first, others)) = workers.get_mut(..work.threads.min(chunks.len())).and_then(<[_]>::split_first_mut)
         else {
             return Ok(());
@@ -80,7 +81,7 @@ impl<M: Trained> Accumulate<M> for PerSampleGradients<M::Word> {
         share_chunks(workers, chunks, &all, |Worker { gradients, .. }, chunk| {
             gradients.fill(split, chunk)?;
             let mut count = 0;
-            // As the core judges it.
+            // Uses the same test as the core.
             gradients.each_row(0..chunk.samples.len(), &params, &mut |_, parts| {
                 count += u64::from(!sum_of_squares(parts.iter().copied()).is_finite());
             })?;
@@ -100,26 +101,27 @@ struct Work<'a, 'o> {
     split: &'a Split,
     chunks: &'a [Chunk<'a>],
     at: GradsAt<'a>,
-    /// Those of each point.
+    /// The parameters of each point.
     params: &'a [KeptInputs<'a>],
     dim: usize,
     threads: usize,
-    /// An observer sees each chunk's gradients when the chunk has its turn.
+    /// Passes each chunk's gradients to an observer, in chunk order.
     turn: Option<&'a OrderedLock<&'o mut (dyn GradientObserver + 'o)>>,
 }
 
-/// Adds samples to a sum, each in consecutive parts.
+/// Adds samples to a sum, each in consecutive segments.
 type AddSamples<'a> = &'a mut dyn FnMut(&[&[&[f32]]]);
 
-/// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
+/// One thread's session and buffers. Its partial sum is stored separately, because the step borrows it.
 struct Worker {
     gradients: Reader,
-    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point and one view.
+    /// Each row's gradient as combined so far, `[rows, D]`. Empty while steps have one point and one view.
     mixed: Vec<f32>,
 }
 
 impl Worker {
-    /// Hands the samples of worker `index`'s chunks to `add`, each mixed. Those who wait for its turns wait no longer if it fails.
+    /// Passes the samples of worker `index`'s chunks to `add`, with combined gradients. If it fails, the waits of the
+    /// others end.
     fn add(&mut self, work: &Work<'_, '_>, index: usize, add: AddSamples<'_>) -> Result<(), BackendError> {
         let leave = work.turn.map(Leave);
         let mut own = work.chunks.iter().skip(index).step_by(work.threads);
@@ -141,7 +143,7 @@ impl Worker {
         if let ([point], 1, None) = (at.points, views, turn)
             && point.weight == 1.0
         {
-            // One gradient as it is: nothing to mix.
+            // A single gradient does not need to be combined.
             return gradients.each_group(rows(), &params[0], add);
         }
         mixed.resize(chunk.samples.len() * dim, 0.0);

@@ -1,7 +1,7 @@
-//! The plain sum of a draw's gradients, **not private**: neither clipped nor with noise.
+//! The plain sum of a batch's gradients, **not private**: without clipping and noise.
 //!
-//! It has the order of the chunks, whoever made their sums, so the result does not depend on the number of workers. A sample whose gradient
-//! is not finite adds nothing, as in a private step.
+//! Sums are added in chunk order, regardless of the worker, so the result does not depend on the number of workers. A
+//! sample without a finite gradient adds nothing, as in a private step.
 
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::reader::Reader;
@@ -9,7 +9,7 @@ use super::{ParamLayout, Sessions, Views};
 use damper_data::{Chunk, Split};
 use damper_runtime::{BackendError, KeptInputs};
 
-/// The workers.
+/// Workers that compute plain sums.
 pub struct PlainSums {
     workers: Vec<Worker>,
     layout: ParamLayout,
@@ -17,9 +17,9 @@ pub struct PlainSums {
 
 struct Worker {
     gradients: Reader,
-    /// A chunk's sum, `[D]`.
+    /// The sum of a chunk, `[D]`.
     sum: Vec<f64>,
-    /// Gradients of the last sum that were not finite: of views, where samples have several.
+    /// Number of gradients in the last sum that were not finite. Each view of a sample counts.
     non_finite: u32,
 }
 
@@ -33,17 +33,18 @@ impl PlainSums {
         Ok(Self { workers, layout })
     }
 
-    /// The gradients of the last sum that were not finite, over all views.
+    /// Returns the number of gradients in the last sum that were not finite, over all views.
     pub fn non_finite(&self) -> u32 {
         self.workers.iter().map(|worker| worker.non_finite).sum()
     }
 
-    /// Number of threads.
+    /// Returns the number of threads.
     pub fn count(&self) -> usize {
         self.workers.len()
     }
 
-    /// Writes the sum over the samples of `chunks` at `params`, each the mean over its views, to `sum`, `[D]`.
+    /// Writes the sum over the samples of `chunks` at `params` to `sum`, `[D]`. Each sample adds the mean over its
+    /// views.
     pub fn sum(
         &mut self,
         split: &Split,
@@ -76,7 +77,8 @@ impl PlainSums {
 }
 
 impl Worker {
-    /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds nothing.
+    /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds
+    /// nothing.
     fn add(&mut self, split: &Split, chunk: Chunk<'_>, params: &KeptInputs<'_>) -> Result<(), BackendError> {
         let Self { gradients, sum, non_finite } = self;
         let rows = (0..chunk.samples.len()).filter(|row| !split.is_null(chunk.samples[*row] as usize));

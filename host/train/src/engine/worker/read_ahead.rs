@@ -1,9 +1,9 @@
-//! Chunks for one session: while it runs one, the next is read.
+//! Read-ahead of chunks for one session: while a chunk runs, the next is read.
 
 use damper_data::{Batch, Chunk};
 use damper_runtime::{BackendError, ChunkPlace};
 
-/// Fills a batch with each of `chunks` by `read`, and hands it to `work`, in their order.
+/// Fills a batch with each of `chunks` by `read`, and passes it to `work`, in order.
 pub(super) fn read_ahead(
     [batch, next]: &mut [Batch; 2],
     chunks: &[Chunk<'_>],

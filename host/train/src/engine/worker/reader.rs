@@ -1,4 +1,5 @@
-//! A session of single gradients with its physical batch: what all workers share that see a sample's.
+//! A session that computes per-sample gradients, with its physical batch. All workers that see single gradients share
+//! this code.
 
 use super::parts::{OUTPUTS, Parts};
 use super::{Sessions, fill};
@@ -6,10 +7,10 @@ use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
 use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
-/// A sample's gradient in consecutive parts.
+/// A sample's gradient in consecutive segments.
 type InParts<'a> = &'a [&'a [f32]];
 
-/// One thread's.
+/// The reader of one thread.
 pub(super) struct Reader {
     session: Box<dyn Session>,
     parts: Parts,
@@ -30,7 +31,7 @@ impl Reader {
         fill(&mut self.batch, split, chunk)
     }
 
-    /// Runs at `params`, and hands the gradient of each of `rows` to `take`, in consecutive parts.
+    /// Runs at `params`, and calls `take` with the gradient of each of `rows`, in consecutive segments.
     pub(super) fn each_row(
         &mut self,
         mut rows: impl Iterator<Item = usize>,
@@ -44,7 +45,8 @@ impl Reader {
         })
     }
 
-    /// Runs at `params`, and hands the gradients of `rows` to `take`, some at a time, each in consecutive parts.
+    /// Runs at `params`, and calls `take` with the gradients of `rows`, several rows at a time, each in consecutive
+    /// segments.
     pub(super) fn each_group(
         &mut self,
         rows: impl Iterator<Item = usize>,

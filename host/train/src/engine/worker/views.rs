@@ -5,7 +5,7 @@ use damper_core::noise::{Address, Generator, Purpose};
 use damper_data::{Augment, Batch, Chunk, Split, View};
 use rand_core::Rng;
 
-/// The views of a step. They follow from key, step and sample alone, whatever row or worker a sample has.
+/// The views of a step. They follow from key, step and sample alone, not from the row or worker of a sample.
 #[derive(Clone, Copy)]
 pub struct Views<'a> {
     augment: Augment,
@@ -14,17 +14,17 @@ pub struct Views<'a> {
 }
 
 impl<'a> Views<'a> {
-    /// The views of step `step`; none if samples are taken as they are.
+    /// Creates the views of step `step`. Returns `None` if samples are used unchanged.
     pub fn new(augment: Option<Augment>, generator: &'a RunGenerator, step: u32) -> Option<Self> {
         augment.map(|augment| Self { augment, generator, step })
     }
 
-    /// Their number.
+    /// Returns the number of views.
     pub fn count(&self) -> u32 {
         self.augment.views.get()
     }
 
-    /// Gives the samples of `chunk`, which fill `batch`, their view number `view`.
+    /// Replaces the samples of `chunk`, which fill `batch`, by their view number `view`.
     pub fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
         let views = chunk.samples.iter().map(|sample| self.view(*sample, view));
         batch.augment(split, &self.augment, views);

@@ -1,4 +1,4 @@
-//! Gradients of adapters, by the chain rule from those of the merged weights.
+//! Gradients of adapters follow from those of the merged weights by the chain rule.
 
 use crate::engine::worker::plan;
 use damper_edit::LoraOptions;
@@ -19,7 +19,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| (((at + seed) * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
 }
 
-/// Each row's gradients by the parameters' names.
+/// Returns each row's gradients by parameter name.
 fn gradients(grad: &GradGraph, params: &HashMap<String, Vec<f32>>) -> Vec<HashMap<String, Vec<f32>>> {
     let (model, plan) = plan(grad, &["dp.grad."], NonZeroUsize::new(ROWS).unwrap());
     let mut session = open(Choice::Tract).unwrap().load(&model, &plan).unwrap();
@@ -42,7 +42,8 @@ fn gradients(grad: &GradGraph, params: &HashMap<String, Vec<f32>>) -> Vec<HashMa
     found
 }
 
-/// By the chain rule from the gradient `G` of the merged weight, `[in, out]`: that of `A` is `s G Bᵀ`, and that of `B` is `s Aᵀ G`.
+/// By the chain rule, with the gradient `G` of the merged weight, `[in, out]`: the gradient of `A` is `s G Bᵀ`, and
+/// that of `B` is `s Aᵀ G`.
 #[test]
 fn gradients_follow_from_the_merged_weights() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/digits-mlp.onnx");
@@ -61,7 +62,7 @@ fn gradients_follow_from_the_merged_weights() {
             (spec.name.clone(), numbers(spec.elements(1), 100 * seed).iter().map(|x| 0.2 * x).collect())
         })
         .collect();
-    // The frozen weights have no gradient.
+    // The frozen weights do not have gradients.
     let mut names: Vec<String> = values.keys().cloned().collect();
     let mut expected = adapted.adapters.names();
     names.sort();

@@ -1,4 +1,4 @@
-//! The frozen part of a run that computes it once.
+//! The frozen part of a run, if the run computes it once.
 
 use crate::{Run, TestMetrics, TrainConfig, TrainError};
 use damper_data::Split;
@@ -6,11 +6,11 @@ use damper_grad::{DeriveOptions, FrozenPart};
 use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
 
-/// The frozen part of `graph` and the rest, if the run computes it once.
+/// Splits `graph` into its frozen part and the rest, if the run computes the frozen part once.
 ///
 /// # Errors
 ///
-/// Samples change from step to step, or nothing is worth storing.
+/// Samples change between steps, or no value is worth storing.
 pub(crate) fn frozen(
     graph: &Graph,
     derive: &DeriveOptions,
@@ -38,7 +38,7 @@ pub(crate) fn frozen(
     Ok(Some((part, rest)))
 }
 
-/// Refuses more bytes than `cache_frozen` for the stored values of the samples that the run holds.
+/// Returns an error if the stored values of all samples in the run take more bytes than `cache_frozen`.
 pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError> {
     let (each, limit) = (part.sample_bytes(), run.config.cache_frozen.unwrap_or(u64::MAX));
     let rows: usize = splits(run).map(|split| split.rows_held().len()).sum();
@@ -46,7 +46,7 @@ pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError>
     if all <= limit {
         return Ok(());
     }
-    // A declared number of samples hides the counted number.
+    // The message leaves out the counted number of samples if a number is declared.
     let of_all = match run.config.dataset_size {
         None => format!("those of all {rows} samples take {}MiB", all.div_ceil(1 << 20)),
         Some(_) => "those of all samples take more than SIZE".into(),
@@ -55,7 +55,7 @@ pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError>
     Err(SettingError::new("cache_frozen", "", problem).into())
 }
 
-/// The splits whose samples go through the network: that for training, and held-out samples if they are evaluated.
+/// Returns the splits that the network processes: training samples, and held-out samples if they are evaluated.
 pub(crate) fn splits(run: &Run) -> impl Iterator<Item = &Split> {
     let is_evaluated = run.config.test_metrics != TestMetrics::None;
     std::iter::once(&run.data.train).chain(run.data.test.as_ref().filter(|_| is_evaluated))

@@ -1,4 +1,4 @@
-//! The privacy cost of steps whose noise is correlated.
+//! The privacy cost of steps with correlated noise.
 
 use super::rates::Rates;
 use crate::plan::correlation;
@@ -9,7 +9,7 @@ use damper_core::noise::NoiseWord;
 use damper_core::private::Mechanism;
 use damper_core::schedule::LearningRate;
 
-/// Terms and plan of a run of so many parameters.
+/// Returns terms and plan of a run with this many parameters.
 pub(super) fn priced(
     config: &TrainConfig,
     rates: &Rates,

@@ -1,11 +1,11 @@
-//! δ against the number of samples.
+//! Checks of δ against the number of samples.
 
 use crate::{TrainConfig, TrainError};
 use damper_accounting::{DeltaVerdict, judge_delta};
 use damper_onnx::SettingError;
 
-/// The warning on δ for the `declared` number of samples of a private run. The `samples` counted may be more: a warning on them goes to
-/// `warnings_of_data`.
+/// Checks δ against the `declared` number of samples of a private run. The counted number, `samples`, may be larger. A
+/// warning about it goes to `warnings_of_data`.
 pub(super) fn check(
     config: &TrainConfig,
     declared: u64,
@@ -19,7 +19,7 @@ pub(super) fn check(
     Ok(warning)
 }
 
-/// Holds δ against the number of samples counted, where fewer are declared. The messages do not give that number.
+/// Checks δ against the counted number of samples, if fewer are declared. The messages do not contain that number.
 fn check_delta_of_counted(
     config: &TrainConfig,
     declared: u64,

@@ -1,4 +1,4 @@
-//! The privacy cost of steps whose noise is independent.
+//! The privacy cost of steps with independent noise.
 
 use super::rates::Rates;
 use crate::plan::before_steps::BeforeSteps;
@@ -13,7 +13,7 @@ use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
 use damper_core::threshold::CountNoise;
 use damper_onnx::SettingError;
 
-/// Terms, plan, and the probability that a draw is cut. Sets the noise that `config` leaves open.
+/// Returns terms, plan, and the probability that a batch is truncated. Sets the noise that `config` leaves open.
 pub(super) fn priced(
     config: &mut TrainConfig,
     rates: &Rates,
@@ -34,7 +34,8 @@ pub(super) fn priced(
     let joint = count_noise.map(CountNoise::multiplier);
     let (mut multiplier, mut sigma_grid) = noise(config, &shape.schedule(config, rates, joint, release), delta)?;
     if let (AnyNoise::Clt(_), Budget::Epsilon(_)) = (noise_schedule, config.budget) {
-        // The shape depends on the multiplier, and the multiplier on the shape: each shape is priced as it is.
+        // The shape depends on the multiplier and the multiplier on the shape, so each round accounts the current shape
+        // exactly.
         for _ in 0..CLT_ROUNDS {
             shape = Shape::new(config.method.noise_schedule.build(multiplier)?, &learning_rate, rates);
             let (next, grid) = noise(config, &shape.schedule(config, rates, joint, release), delta)?;
@@ -54,16 +55,16 @@ pub(super) fn priced(
     Ok((Terms { truncation, multiplier, sigma_grid, count_noise, ..terms }, plan, cut))
 }
 
-/// The noise of each event over the multiplier.
+/// The noise of each event, relative to the multiplier.
 struct Shape {
     noise: AnyNoise,
-    /// A factor for each event, or none for constant noise.
+    /// A factor for each event, or `None` for constant noise.
     factors: Option<Vec<f64>>,
 }
 
 impl Shape {
     fn new(noise: AnyNoise, learning_rate: &LearningRate, rates: &Rates) -> Self {
-        // Of several steps, such as an epoch, the least noise counts.
+        // If an event has several steps, such as an epoch, the least noise counts.
         let least = |steps: &[f64]| steps.iter().copied().fold(f64::INFINITY, f64::min);
         let factors = factors(noise, learning_rate, rates.steps);
         let factors = factors.map(|each| each.chunks(rates.steps_per_event as usize).map(least).collect());
@@ -87,7 +88,7 @@ impl Shape {
     }
 }
 
-/// Sets the multiplier of a run that asks for ADP's equation 6. Returns a warning of it.
+/// Sets the multiplier if the run uses ADP's equation 6. Returns a warning about it.
 fn settle_equation6(
     config: &mut TrainConfig,
     rates: &Rates,
@@ -102,7 +103,7 @@ fn settle_equation6(
     )))
 }
 
-/// Warns of a sampler that does not draw each sample independently.
+/// Returns a warning about a sampler that does not draw each sample independently.
 fn of_sampler(config: &TrainConfig, rates: &Rates) -> Option<String> {
     matches!(config.sampler, Sampler::Shuffled | Sampler::MinSeparation).then(|| {
         let (sampler, events) = (config.sampler.name(), rates.events());
@@ -112,12 +113,13 @@ fn of_sampler(config: &TrainConfig, rates: &Rates) -> Option<String> {
     })
 }
 
-/// The size at which draws are cut, the probability of a cut, and the δ that noise is calibrated for.
+/// Returns the truncation of batches, the probability that any batch is truncated, and the δ that noise is calibrated
+/// for.
 fn truncated(config: &TrainConfig, rates: &Rates, samples: u64) -> Result<(Option<Truncation>, f64, f64), TrainError> {
     let Some(most) = config.truncate else { return Ok((None, 0.0, config.delta)) };
     let truncation = Truncation { samples, most };
     let cut = truncation.any(&[(SampledGaussian::new(rates.rate, 1.0)?, u64::from(rates.steps))]);
-    // At the target, ε takes the largest share of δ for what is cut.
+    // At the target ε, truncation takes its largest share of δ.
     let delta = match config.budget {
         Budget::Epsilon(target) => truncation.left(config.delta, target, cut)?,
         _ => config.delta,
@@ -125,7 +127,7 @@ fn truncated(config: &TrainConfig, rates: &Rates, samples: u64) -> Result<(Optio
     Ok((Some(truncation), cut, delta))
 }
 
-/// Sets the noise of counts, if the clip learns from some.
+/// Sets the noise of counts, if the clip learns from counts.
 fn settle_count_noise(
     config: &mut TrainConfig,
     schedule: &DrawSchedule<'_>,
@@ -142,17 +144,17 @@ fn settle_count_noise(
     Ok(config.method.threshold.count_noise()?)
 }
 
-/// Rounds of calibrating the central limit theorem's schedule, at most; and how near the multiplier is to the one that shapes it.
+/// Maximum number of calibration rounds for the CLT schedule, and the relative accuracy of its multiplier.
 const CLT_ROUNDS: u32 = 8;
 const CLT_ACCURACY: f64 = 1e-3;
 
-/// The factors of a noise schedule; none for constant noise.
+/// Returns the factors of a noise schedule, or `None` for constant noise.
 fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Option<Vec<f64>> {
     let each = || (0..steps).map(|step| schedule.factor(step, learning_rate)).collect();
     (schedule != AnyNoise::Schedule(NoiseSchedule::Constant)).then(each)
 }
 
-/// The multiplier that runs, and on the exact path its σ in grid units.
+/// Returns the multiplier that the run uses, and on the exact path its σ in grid units.
 fn noise(config: &TrainConfig, schedule: &DrawSchedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
     let grid = Grid::new(config.grid_bits)?;
     let clip = config.method.threshold.clip();

@@ -1,4 +1,4 @@
-//! Sampling rates and the number of steps: public, and fixed before any noise.
+//! Sampling rates and the number of steps. They are public, and fixed before any noise.
 
 use crate::engine::sampler::{epoch_steps, steps_per_event};
 use crate::{Terms, TrainConfig, TrainError};
@@ -9,7 +9,7 @@ use damper_onnx::SettingError;
 
 /// The rates of a run and its number of steps.
 pub(super) struct Rates {
-    /// The number of samples that a rate is of.
+    /// The number of samples that the rate refers to.
     pub(super) declared: u64,
     pub(super) rate: Rate,
     /// The rate of an event.
@@ -19,7 +19,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Those of a run on `samples` samples.
+    /// Returns the rates of a run on `samples` samples.
     pub(super) fn new(config: &TrainConfig, samples: u64) -> Result<Self, TrainError> {
         let declared = config.dataset_size.unwrap_or(samples);
         let rate = of_draw(config, declared)?;
@@ -28,7 +28,7 @@ impl Rates {
         Ok(Self { declared, rate, event_rate: of_event(config, rate, samples)?, steps, steps_per_event })
     }
 
-    /// The terms of a run without noise.
+    /// Returns the terms of a run without noise.
     pub(super) fn terms(&self, learning_rate: LearningRate, noise_schedule: AnyNoise) -> Terms {
         let Self { rate, event_rate, steps, steps_per_event, .. } = *self;
         Terms {

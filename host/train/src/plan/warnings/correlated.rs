@@ -1,13 +1,13 @@
-//! Warnings about correlated noise: functions of public figures alone.
+//! Warnings about correlated noise, from public figures alone.
 
 use crate::plan::correlation::loss_share;
 use crate::{FilterChoice, TrainConfig, TrainError};
 use damper_accounting::CorrelatedRun;
 
-/// The part of the privacy cost that rounding may take before it is worth a warning.
+/// The share of the privacy cost above which rounding causes a warning.
 const LARGE_ROUNDING: f64 = 0.01;
 
-/// All of them, for the noise of `run`.
+/// Returns all warnings for the noise of `run`.
 pub(in crate::plan) fn all(
     config: &TrainConfig,
     run: &CorrelatedRun,

@@ -1,12 +1,12 @@
-//! Warnings about rows, for whoever holds the data: they go into no released file.
+//! Warnings about rows, for the owner of the data. They are not written to released files.
 
 use crate::TrainError;
 use damper_data::{Dataset, Labels};
 
-/// Labels are not scaled if most of them are above this.
+/// Labels count as unscaled if most of their magnitudes are above this.
 const LARGE_LABEL: f32 = 1000.0;
 
-/// All of them.
+/// Returns all of these warnings.
 pub(in crate::plan) fn all(data: &Dataset) -> Result<impl Iterator<Item = String>, TrainError> {
     Ok([shared_rows(data)?, one_class(data), large_labels(data)].into_iter().flatten())
 }
@@ -28,7 +28,7 @@ fn one_class(data: &Dataset) -> Option<String> {
     Some(format!("`data`: every training row has the label {class}, so the model learns to give no other"))
 }
 
-/// Labels whose unit the model can hardly learn: most of them far from 0, and no scale.
+/// Warns of labels in a unit that the model can hardly learn: most are far from 0, and none are scaled.
 fn large_labels(data: &Dataset) -> Option<String> {
     let Labels::Values { values, .. } = data.train.labels() else { return None };
     let large = values.iter().filter(|value| value.abs() > LARGE_LABEL).count();

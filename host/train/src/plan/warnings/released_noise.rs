@@ -1,12 +1,13 @@
-//! Warnings about the noise of releases before the steps: functions of public figures alone.
+//! Warnings about the noise of releases before the steps, from public figures alone.
 
 use crate::{ReleaseNonFinite, TrainConfig, TrainError};
 use damper_data::Split;
 
-/// Noise on a mean above this share of half a column's range says little of the column, and on a count above this share of the rows of them.
+/// Noise above this share causes a warning. For a mean, the share is of half a column's range. For a count, it is of
+/// the rows.
 const LARGE_NOISE: f64 = 0.1;
 
-/// All of them, for a run on `train`.
+/// Returns all warnings for a run on `train`.
 pub(in crate::plan) fn all(config: &TrainConfig, train: &Split) -> Result<impl Iterator<Item = String>, TrainError> {
     let rows = config.dataset_size.unwrap_or(train.len() as u64);
     Ok([of_means(config, train, rows)?, of_count(config, rows)].into_iter().flatten())

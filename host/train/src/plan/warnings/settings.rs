@@ -1,4 +1,4 @@
-//! Warnings about settings: functions of public figures alone.
+//! Warnings about settings, from public figures alone.
 
 use crate::engine::galore::forms;
 use crate::engine::not_private;
@@ -8,19 +8,19 @@ use damper_accounting::{RunKind, upward};
 use damper_data::{DataOptions, TestSource};
 use damper_grad::GradGraph;
 
-/// Learning rates above this are beyond sense.
+/// Learning rates above this are almost surely a mistake.
 const LARGE_LR: f64 = 1e3;
 
-/// An ε above this is hardly a guarantee.
+/// An ε above this is a very weak guarantee.
 const WEAK_EPSILON: f64 = 20.0;
 
-/// A seed gives no privacy.
+/// Warns that a seed removes privacy.
 pub(in crate::plan) fn simulation(config: &TrainConfig) -> Option<String> {
     (config.kind() == RunKind::Simulation)
         .then(|| "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into())
 }
 
-/// Those of the method and what it trains.
+/// Returns warnings about the method and the parameters that it trains.
 pub(in crate::plan) fn of_method(config: &TrainConfig, grad: &GradGraph) -> impl Iterator<Item = String> {
     [large_lr(config), unreached(grad), long_warmup(config), galore_without_tensor(config, grad)].into_iter().flatten()
 }
@@ -50,7 +50,7 @@ fn galore_without_tensor(config: &TrainConfig, grad: &GradGraph) -> Option<Strin
     })
 }
 
-/// That of the privacy cost.
+/// Returns a warning about the privacy cost.
 pub(in crate::plan) fn of_price(price: &Price) -> Option<String> {
     if price.plan.is_none() {
         return Some(not_private::WARNING.into());
@@ -63,7 +63,7 @@ pub(in crate::plan) fn of_price(price: &Price) -> Option<String> {
     })
 }
 
-/// Those of held-out rows.
+/// Returns warnings about held-out rows.
 pub(in crate::plan) fn of_held_out(config: &TrainConfig, options: &DataOptions) -> impl Iterator<Item = String> {
     [exact_metrics(config, options), stratified(options)].into_iter().flatten()
 }

@@ -1,7 +1,8 @@
-//! Environment of a run: the bits of its gradients depend on it, and on model and data.
+//! The environment of a run. Together with model and data, it determines the bits of its gradients.
 //!
-//! It names code by what is loaded, not by files: those may have been replaced since, and a process may have been started as another
-//! program (a loader, an interpreter). What cannot be named equals nothing, not even itself ([`Environment::repeats_bits`]).
+//! Code is identified by what is loaded, not by files. Files may have been replaced since. A process may also run
+//! inside another program (a loader, an interpreter). An environment with unidentified code never counts as the same
+//! environment, not even as itself ([`Environment::repeats_bits`]).
 
 use crate::Run;
 use damper_budget::EXACT;
@@ -12,26 +13,27 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Variables by which a runtime or the system's library chooses its code: these, and those that begin so.
+/// Environment variables, or prefixes of such, by which a runtime or the system's library chooses its code.
 const CHOOSING: [&str; 2] = ["GLIBC_TUNABLES", "TRACT_"];
 
 /// The environment of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Environment {
-    /// Digests of the code: damper's own, the system's mathematics, and the runtime's library if it has one. None if some cannot be read. States
-    /// of earlier versions have the bare SHA-256 of a file here, which equals none of these.
+    /// Digests of damper's own code, the system's mathematical functions, and the runtime's library if there is one.
+    /// `None` if any of them cannot be read. States of earlier versions have the plain SHA-256 of a file here, which
+    /// never equals these digests.
     program: Option<String>,
     backend: String,
     backend_version: String,
-    /// The processor and what it can do: runtimes choose their code by it. Empty if it is not known.
+    /// The processor and its features, by which runtimes choose their code. Empty if unknown.
     processor: String,
-    /// Threads, where the sums depend on them.
+    /// Number of threads, if the sums depend on it.
     workers: Option<usize>,
 }
 
 impl Environment {
-    /// The environment of `run` on `backend` here, with `workers` workers.
+    /// Returns the environment of `run` on `backend` in this process, with `workers` workers.
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
             program: program(backend.code()),
@@ -42,7 +44,7 @@ impl Environment {
         }
     }
 
-    /// Its parts by name, but the workers.
+    /// Returns the named parts, except the workers.
     pub(super) fn parts(&self) -> Vec<(String, String)> {
         vec![
             ("another program or runtime".into(), self.program.clone().unwrap_or_default()),
@@ -51,18 +53,19 @@ impl Environment {
         ]
     }
 
-    /// Returns true if the same sample has the same gradient in every run here.
+    /// Returns true if the same sample has the same gradient in every run in this environment.
     pub(crate) fn repeats_bits(&self) -> bool {
         self.is_known() && !self.backend.starts_with("cuda,")
     }
 
-    /// Returns true if another environment cannot be taken for this one.
+    /// Returns true if code and processor are known, so that another environment is not mistaken for this.
     fn is_known(&self) -> bool {
         self.program.is_some() && !self.processor.is_empty()
     }
 }
 
-/// Names the code that runs: damper's own, the mathematical functions' where they are elsewhere, and that of the runtime's `library`.
+/// Identifies the running code: damper's own, the mathematical functions if they are elsewhere, and the runtime's
+/// `library`.
 fn program(library: Option<usize>) -> Option<String> {
     static OWN: LazyLock<Option<String>> = LazyLock::new(|| own(&code));
     let mut text = OWN.clone()?;
@@ -72,7 +75,7 @@ fn program(library: Option<usize>) -> Option<String> {
     Some(text)
 }
 
-/// Names damper's own code and the mathematical functions' by the digests that `code` gives of addresses.
+/// Identifies damper's own code and the mathematical functions by the digests that `code` returns for addresses.
 fn own(code: &dyn Fn(usize) -> Option<String>) -> Option<String> {
     let own = code(loaded::here())?;
     let mut text = format!("code {own}");
@@ -87,20 +90,20 @@ fn own(code: &dyn Fn(usize) -> Option<String>) -> Option<String> {
     Some(text)
 }
 
-/// As [`code`], read once a process: a runtime's library stays loaded.
+/// Caches [`code`] once per process, because a runtime's library stays loaded.
 fn kept(address: usize) -> Option<String> {
     static KEPT: Mutex<BTreeMap<usize, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(address).or_insert_with(|| code(address)).clone()
 }
 
-/// SHA-256 of the code of the module that has `address`.
+/// Returns the SHA-256 of the code of the module at `address`.
 fn code(address: usize) -> Option<String> {
     let mut digest = Sha256::new();
     loaded::code(address, &mut |part| digest.update(part)).then(|| crate::state::files::hex(digest.finalize()))
 }
 
-/// The processor, and the variables by which its code is chosen.
+/// Returns the processor and the variables that choose its code.
 fn processor() -> Option<String> {
     let mut text = loaded::processor()?;
     let mut chosen: Vec<_> = std::env::vars_os()
@@ -139,7 +142,7 @@ mod tests {
         }
     }
 
-    // A mathematical function in another library counts; one without readable code makes the whole unknown.
+    // A mathematical function in another library counts. If any library's code cannot be read, the whole is unknown.
     #[test]
     fn every_library_is_named_or_none_is() {
         let here = loaded::here();
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(program(Some(1)), None);
     }
 
-    // As a version wrote it that named the program's file.
+    // A line written by a version that recorded the digest of the program's file.
     #[test]
     fn earlier_states_are_of_another_environment() {
         let line = format!(

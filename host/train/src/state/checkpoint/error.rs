@@ -1,9 +1,9 @@
-//! Why a run cannot go on.
+//! Errors of resuming a run.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run cannot go on: one line that names the folder or file and says what to do.
+/// An error of resuming a run: one line with the folder or file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CheckpointError {

@@ -1,4 +1,4 @@
-//! What must be one on all ranks of a run. Shares of the draw, noise and updates follow from it.
+//! The properties that must be equal on all ranks of a run. Shares of the draw, noise and updates follow from them.
 
 use super::environment::Environment;
 use super::snapshot::{Header, Invocation};
@@ -8,13 +8,13 @@ use crate::state::model_file::model_digest;
 use crate::{Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
 
-/// Names and values, in the order in which a difference is looked for.
+/// Names and values, in the order of comparison.
 pub(crate) type Identity = Vec<(String, String)>;
 
-/// That of `run` in `environment`.
+/// Returns the identity of `run` in `environment`.
 pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity, TrainError> {
     let header = Header::new(Invocation::default(), run)?;
-    // What changes no bit may differ.
+    // Settings that do not change any bits may differ.
     let config = TrainConfig {
         workers: None,
         memory: 0,
@@ -39,7 +39,7 @@ pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity,
     Ok(all)
 }
 
-/// Fails on all ranks if one has another identity than rank 0.
+/// Fails on all ranks if the identity of any rank differs from that of rank 0.
 pub(crate) fn check_same(group: &dyn Group, own: &Identity) -> Result<(), RankError> {
     let own = serde_json::to_vec(own).expect("texts are JSON");
     let all = group.all_gather(&own)?;

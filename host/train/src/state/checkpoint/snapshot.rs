@@ -1,10 +1,10 @@
-//! The files of a run's state.
+//! The state files of a run.
 //!
 //! # Format
 //!
-//! A line of JSON, `{"state":HEADER,"sha256":"…"}`, and behind its newline the body: the key, 32 bytes, and the memory as
-//! [`damper_core::state`] writes it (nothing before the first step). The header has the SHA-256 of the body, and the line that of the
-//! header. Version 1.
+//! A line of JSON, `{"state":HEADER,"sha256":"…"}`, followed by the body: the key, 32 bytes, and the state as
+//! [`damper_core::state`] writes it (empty before the first step). The header has the SHA-256 of the body, and the line
+//! that of the header. Version 1.
 
 use super::environment::Environment;
 use super::error::CheckpointError;
@@ -24,7 +24,7 @@ use std::path::Path;
 use toml::Table;
 use zeroize::Zeroizing;
 
-/// The files, written in turn.
+/// The file names, which are written alternately.
 pub(crate) const FILES: [&str; 2] = ["state-a", "state-b"];
 
 const VERSION: u32 = 1;
@@ -33,15 +33,15 @@ const VERSION: u32 = 1;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invocation {
-    /// The working folder, where relative paths begin.
+    /// The working folder, which relative paths refer to.
     pub folder: String,
-    /// The flags of a run. States of earlier versions have them instead of settings.
+    /// The flags of a run. States of earlier versions have these instead of settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The settings.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub settings: Table,
-    /// The number of its charge in the budget of its data set, if it has one.
+    /// The index of the run's charge in the budget of its data set, if it has a charge.
     pub charge: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ pub struct Invocation {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moment {
-    /// Seconds that it took.
+    /// Training time in seconds.
     pub(crate) seconds: f64,
     #[serde(with = "evaluations")]
     pub(crate) evaluations: Vec<Evaluation>,
 }
 
-/// For the other ranks of a run.
+/// Encoding for the other ranks of a run.
 impl Moment {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and lists are JSON")
@@ -65,7 +65,7 @@ impl Moment {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Of one evaluation.
+    /// Encodes one evaluation.
     pub(crate) fn one_to_bytes(evaluation: &Evaluation) -> Vec<u8> {
         Self { seconds: 0.0, evaluations: vec![*evaluation] }.to_bytes()
     }
@@ -75,7 +75,7 @@ impl Moment {
     }
 }
 
-/// Evaluations bit for bit: JSON has no infinity, and a loss may be one.
+/// Bit-exact serialisation of evaluations. JSON has no infinity, and a loss may be infinite.
 mod evaluations {
     use crate::Evaluation;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -102,30 +102,30 @@ mod evaluations {
     }
 }
 
-/// All but the key and the numbers.
+/// The contents of a file except the key and the state's values.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     version: u32,
     pub(super) invocation: Invocation,
-    /// SHA-256 of the model, of the data, and of the plan.
+    /// SHA-256 of the model, the data and the plan.
     pub(super) model: String,
     pub(super) data: String,
     pub(super) plan: String,
-    /// Its environment; none before its backend is open.
+    /// The environment. `None` before the backend is open.
     pub(super) environment: Option<Environment>,
-    /// Steps taken.
+    /// Number of steps taken.
     pub(super) step: u32,
-    /// Steps that stops have lost, all before `step`.
+    /// Number of steps that stops have lost, all before `step`.
     pub(super) lost: u32,
     pub(super) moment: Moment,
-    /// Bytes of the recording after `step` steps, if the run is recorded.
+    /// Size of the recording after `step` steps in bytes, if the run is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<u64>,
-    /// The constants that features are normalised by, once they are released.
+    /// The constants that normalise the features, after their release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<String>,
-    /// The number of rows without a finite gradient, once it is released with noise.
+    /// The noisy number of rows without a finite gradient, after its release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) non_finite: Option<f32>,
     /// The names of the data's columns and classes.
@@ -133,17 +133,17 @@ pub(super) struct Header {
     pub(super) names: DataNames,
     /// SHA-256 of the body.
     body: String,
-    /// Writes so far: the newer of two files of one step has more.
+    /// Number of writes so far. Of two files for one step, the newer has more.
     written: u64,
 }
 
 impl Header {
-    /// Before the first step of `run`.
+    /// Creates the header before the first step of `run`.
     pub(super) fn new(invocation: Invocation, run: &Run) -> Result<Self, TrainError> {
         Ok(Self {
             version: VERSION,
             invocation,
-            // With the values that adapters start from, and their scale.
+            // Includes the initial values of adapters, and their scale.
             model: model_digest(run.model.adapted.as_ref().map_or(&run.model.onnx, |adapted| &adapted.model)),
             data: run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?,
             plan: run.run_plan()?.digest(),
@@ -161,12 +161,12 @@ impl Header {
     }
 }
 
-/// A file that was read whole.
+/// A file that was read completely.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) header: Header,
     pub(super) key: Zeroizing<[u8; 32]>,
-    /// The memory; empty before the first step.
+    /// The saved state. Empty before the first step.
     pub(super) state: Vec<u8>,
 }
 
@@ -193,7 +193,7 @@ impl Snapshot {
     }
 }
 
-/// The newest file of `folder` that is whole, with its place in [`FILES`].
+/// Returns the newest intact file of `folder`, with its index in [`FILES`].
 pub(super) fn newest(folder: &Path) -> Result<(usize, Snapshot), CheckpointError> {
     let (mut best, mut problem): (Option<(usize, Snapshot)>, Option<String>) = (None, None);
     for (at, name) in FILES.iter().enumerate() {
@@ -228,7 +228,7 @@ pub(super) fn write(
     key: &[u8; 32],
     memory: &mut dyn SaveState,
 ) -> Result<(), FileError> {
-    // Twice, first for its digest: a copy of the state would be the largest thing in memory.
+    // Runs twice, first for its digest. A copy of the state would dominate the memory.
     let step = header.step;
     let mut body = |sink: &mut dyn FnMut(&[u8])| {
         sink(key);
@@ -247,7 +247,7 @@ pub(super) fn write(
     })
 }
 
-/// Removes what a kill left of files on their way, but of a recording.
+/// Removes unfinished files that a kill left, except those of a recording.
 pub(super) fn remove_unfinished(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(".damper-") && !name.ends_with(PART)) {

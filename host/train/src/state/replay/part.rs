@@ -1,11 +1,11 @@
-//! A private file on its way that outlives its process, so that a run that goes on can go on with it.
+//! A private file in progress that outlives its process, so that a resumed run can continue it.
 
 use crate::state::files::{FileError, failed, sync_folder_of};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that has the name `.damper-NAME.part` until it is whole. Dropped, it stays.
+/// A file with the name `.damper-NAME.part` until it is complete. It stays on disk when dropped.
 #[derive(Debug)]
 pub(super) struct PartFile {
     path: PathBuf,
@@ -15,16 +15,16 @@ pub(super) struct PartFile {
     len: u64,
 }
 
-/// The end of a part's name.
+/// The suffix of a part's name.
 pub(crate) const END: &str = ".part";
 
-/// The name that `path` has until it is whole.
+/// Returns the name of `path` until it is complete.
 pub(crate) fn part_of(path: &Path) -> PathBuf {
     path.with_file_name(format!(".damper-{}{END}", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
 impl PartFile {
-    /// Begins the part of `path`, which must not be there.
+    /// Creates the part of `path`, which must not exist.
     pub(super) fn create(path: &Path, setting: &'static str) -> Result<Self, FileError> {
         let part = part_of(path);
         let mut options = File::options();
@@ -36,10 +36,10 @@ impl PartFile {
         Ok(Self { path: path.into(), part, setting, writer: BufWriter::new(file), len: 0 })
     }
 
-    /// Opens the part of `path`, if it is there.
+    /// Opens the part of `path`, if it exists.
     pub(super) fn open(path: &Path, setting: &'static str) -> Result<Option<Self>, FileError> {
         let part = part_of(path);
-        // A copy of it may have another mode.
+        // A copied file may have another mode.
         let open = || -> io::Result<File> {
             let file = File::options().read(true).write(true).open(&part)?;
             #[cfg(unix)]
@@ -60,7 +60,7 @@ impl PartFile {
         Ok(io::BufReader::with_capacity(1 << 16, file))
     }
 
-    /// Cuts it to `len` bytes, behind which it goes on.
+    /// Truncates it to `len` bytes and continues from there.
     pub(super) fn cut(&mut self, len: u64) -> io::Result<()> {
         let file = self.writer.get_mut();
         file.set_len(len)?;
@@ -69,14 +69,14 @@ impl PartFile {
         Ok(())
     }
 
-    /// Bytes that are on the disk, all that were written.
+    /// Syncs everything written, and returns its size in bytes.
     pub(super) fn sync(&mut self) -> io::Result<u64> {
         self.writer.flush()?;
         self.writer.get_ref().sync_all()?;
         Ok(self.len)
     }
 
-    /// Makes it appear under its name.
+    /// Renames it to its final name.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let whole = self.sync().and_then(|_| fs::rename(&self.part, &self.path));
         let whole = whole.and_then(|()| sync_folder_of(&self.path));

@@ -1,4 +1,4 @@
-//! Playing packs in memory that grows to what they need, up to a limit: a pack of strangers may ask for anything.
+//! Plays packs in memory that grows as needed, up to a limit, because an untrusted pack may request any amount.
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Elements of each vector to begin with: what most groups take.
+/// Initial number of elements of each vector, enough for most groups.
 const FIRST: usize = 4096;
 
-/// Why a pack could not be played to its end.
+/// The reason why a pack could not be played to its end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PlayError {
@@ -39,20 +39,21 @@ impl From<PackError> for PlayError {
     }
 }
 
-/// The groups that were played.
+/// The result of playing all groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Played {
-    /// Every line, as every target says it.
+    /// All lines. They are the same on every target.
     pub lines: Vec<Line>,
-    /// Groups, and those that differ.
+    /// Number of groups, and of those with differences.
     pub summary: Summary,
 }
 
-/// Plays the pack `path` in at most `limit` bytes of memory; a line a group goes to `say`.
+/// Plays the pack `path` in at most `limit` bytes of memory, and calls `say` with one line per group.
 ///
 /// # Errors
 ///
-/// The file cannot be read, is no pack, is damaged, or needs more memory. Lines said before it still hold.
+/// The file cannot be read, is not a pack, is damaged, or needs more memory. Lines passed to `say` before the error are
+/// valid.
 pub fn play_file(path: &Path, limit: u64, mut say: impl FnMut(&Line)) -> Result<Played, PlayError> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(PlayError::NotAFile);
@@ -61,16 +62,16 @@ pub fn play_file(path: &Path, limit: u64, mut say: impl FnMut(&Line)) -> Result<
     play_all(open, limit, &mut say)
 }
 
-/// The same for a pack in memory.
+/// Does the same as [`play_file`] for a pack in memory.
 ///
 /// # Errors
 ///
-/// It is no pack, is damaged, or needs more memory.
+/// It is not a pack, is damaged, or needs more memory.
 pub fn play(pack: &[u8], limit: u64, mut say: impl FnMut(&Line)) -> Result<Played, PlayError> {
     play_all(|| Ok(pack), limit, &mut say)
 }
 
-/// Bytes, read in order.
+/// A reader of bytes in order.
 struct Bytes<R>(R);
 
 impl<R: Read> Source for Bytes<R> {
@@ -81,8 +82,8 @@ impl<R: Read> Source for Bytes<R> {
     }
 }
 
-/// Plays from the beginning, and again wherever memory was short: how much is needed stands in the groups' heads, before their
-/// samples.
+/// Plays from the beginning, and starts again if memory was too small. Each group's header states the required size
+/// before its samples.
 fn play_all<R: BufRead>(
     mut open: impl FnMut() -> io::Result<R>,
     limit: u64,
@@ -143,7 +144,7 @@ impl Vectors {
         }
     }
 
-    /// Makes room for `needed` elements of a vector where `got` were free, and for as many again where the limit lets it.
+    /// Grows a vector for `needed` elements if only `got` were free, and doubles that if the limit allows.
     fn grow(&mut self, of: MemoryPart, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
         let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len(), self.noise.len()];
         let at = of as usize;
@@ -171,7 +172,7 @@ impl Vectors {
     }
 }
 
-/// None where the system has no such memory.
+/// Returns `None` if the allocation fails.
 fn resize<T: Default>(vector: &mut Vec<T>, length: usize) -> Option<()> {
     *vector = Vec::new();
     vector.try_reserve_exact(length).ok()?;
@@ -191,7 +192,7 @@ mod tests {
         lines.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// The header of a run that wants as much memory as can be named, with the digest that belongs to it.
+    /// Returns the header of a run that requests the largest representable memory, with a valid digest.
     fn hostile(generated: bool, mechanism: u8) -> Vec<u8> {
         let mut pack = BASE[..17].to_vec();
         pack.extend([16, 1, b'h']);
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(play_file(&path, LIMIT, |_| {}).unwrap(), play(WIDE, LIMIT, |_| {}).unwrap());
     }
 
-    // A pack that asks for too much memory is an error before anything is allocated.
+    // A pack that needs too much memory is an error before anything is allocated.
     #[test]
     fn oversized_pack_fails_before_alloc() {
         for generated in [true, false] {
@@ -238,7 +239,7 @@ mod tests {
                 assert!(matches!(played, Err(PlayError::Memory { limit: LIMIT })), "{played:?}");
             }
         }
-        // What is needed is taken where twice as much would be above the limit.
+        // If twice the needed memory exceeds the limit, only the needed memory is allocated.
         assert_eq!(play(WIDE, 100_000, |_| {}).unwrap().summary.differ, 0);
         assert!(matches!(play(WIDE, 80_000, |_| {}), Err(PlayError::Memory { limit: 80_000 })));
     }

@@ -1,4 +1,4 @@
-//! Writing a pack: numbers in order, little-endian, digested as they go, as `damper_replay` reads them.
+//! Writes a pack: little-endian values in order, with a running digest, in the format that `damper_replay` reads.
 
 use super::part::PartFile;
 use crate::state::files::{Access, AtomicFile, FileError, failed};
@@ -11,15 +11,15 @@ use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Bytes of a pack beside its groups and its name.
+/// Bytes of a pack without its groups and its name.
 const FRAME: u64 = MAGIC.len() as u64 + 2 + 4 + 1 + 1 + 8;
 
-/// Bytes after the groups: no further group, and the digest.
+/// Bytes after the groups: the end marker and the digest.
 const TRAILER: u64 = 9;
 
-/// A private file that becomes a pack. It is there under its name after [`finish`](PackWriter::finish).
+/// A private file that becomes a pack. It gets its name in [`finish`](PackWriter::finish).
 ///
-/// A write that fails is told at the next call that returns a result, and nothing is written after it.
+/// The next call that returns a result reports a failed write. Nothing is written after a failure.
 #[derive(Debug)]
 pub struct PackWriter {
     to: Target,
@@ -29,22 +29,22 @@ pub struct PackWriter {
 
 #[derive(Debug)]
 enum Target {
-    /// The beginning, before there is a file.
+    /// The beginning, before the file exists.
     Memory(Zeroizing<Vec<u8>>),
-    /// Gone if it is dropped.
+    /// Removed on drop.
     Whole(AtomicFile),
-    /// There if it is dropped, to go on with.
+    /// Kept on drop, to be continued.
     Part(PartFile),
 }
 
 /// The state of a pack that another process began.
 #[derive(Debug)]
 pub enum PackProgress {
-    /// As much as is asked for, behind which it goes on.
+    /// The requested length, after which the pack continues.
     Part(PackWriter),
-    /// All of it, under its name.
+    /// The complete pack, under its name.
     Whole,
-    /// Nothing that can be used, and why.
+    /// No usable pack, with the reason.
     None(&'static str),
 }
 
@@ -55,7 +55,7 @@ impl RecordSink for PackWriter {
 }
 
 impl PackWriter {
-    /// Begins a pack of the set `name` in memory, with room for `capacity` bytes.
+    /// Begins a pack of the set `name` in memory, with a capacity of `capacity` bytes.
     #[must_use]
     pub fn new(name: &str, capacity: usize) -> Self {
         let to = Target::Memory(Zeroizing::new(Vec::with_capacity(capacity)));
@@ -67,7 +67,7 @@ impl PackWriter {
         pack
     }
 
-    /// Moves the pack from memory to the file `path`, which `setting` named. The file is removed if the writer is dropped.
+    /// Moves the pack from memory to the file `path`, from the setting `setting`. Dropping the writer removes the file.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl PackWriter {
         Ok(self.moved_to(Target::Whole(file)))
     }
 
-    /// As [`into_file`](Self::into_file), to a file that can be gone on with.
+    /// Does the same as [`into_file`](Self::into_file), for a file that can be continued.
     ///
     /// # Errors
     ///
-    /// The folder does not exist or cannot be written, or such a file is there.
+    /// The folder does not exist or cannot be written, or such a file exists.
     pub fn into_part(self, path: &Path, setting: &'static str) -> Result<Self, FileError> {
         let file = PartFile::create(path, setting)?;
         Ok(self.moved_to(Target::Part(file)))
@@ -97,8 +97,8 @@ impl PackWriter {
         pack
     }
 
-    /// Goes on with the pack that another process began with the same beginning, after its first `len` bytes; after the beginning, if
-    /// not given.
+    /// Continues the pack that another process began with the same beginning, after its first `len` bytes, or after the
+    /// beginning if `len` is `None`.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl PackWriter {
         let cut = match (len, is_there) {
             (Some(len), true) => len,
             (None, true) => beginning.len() as u64,
-            // The other process was killed before the beginning was on the disk.
+            // The other process was killed before the beginning was written.
             (None, false) if found.is_some_and(|found| found < beginning.len()) => 0,
             _ => return Ok(PackProgress::None("it is of another run, or was cut")),
         };
@@ -135,14 +135,14 @@ impl PackWriter {
         Ok(PackProgress::Part(Self { to: Target::Part(file), digest, error: None }))
     }
 
-    /// Returns true if the part of the file `path` is there and begins as this pack, which is in memory.
+    /// Returns true if the part of the file `path` exists and begins like this pack, which is in memory.
     pub fn owns_part(&self, path: &Path, setting: &'static str) -> bool {
         let Target::Memory(beginning) = &self.to else { return false };
         let Ok(Some(file)) = PartFile::open(path, setting) else { return false };
         file.reader().and_then(|mut reader| starts_with(&mut reader, beginning)).is_ok_and(|found| found.is_some())
     }
 
-    /// Bytes that are on the disk: all so far. None if the file goes with the process.
+    /// Syncs and returns the number of bytes so far. Returns `None` if the file is removed when the process ends.
     ///
     /// # Errors
     ///
@@ -155,13 +155,13 @@ impl PackWriter {
         }
     }
 
-    /// Bytes of a pack whose set has this name and whose groups have `groups` bytes together.
+    /// Returns the size in bytes of a pack with this set name and `groups` bytes of groups.
     #[must_use]
     pub fn size(name: &str, groups: u64) -> u64 {
         FRAME.saturating_add(ascii(name).count() as u64).saturating_add(groups)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         if self.error.is_none() {
             let written = match &mut self.to {
@@ -174,51 +174,51 @@ impl PackWriter {
         }
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes(&[value]);
     }
 
-    /// Two bytes.
+    /// Writes two bytes.
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Four bytes.
+    /// Writes four bytes.
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Eight bytes.
+    /// Writes eight bytes.
     pub fn u64(&mut self, value: u64) {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// The four bytes of a float's bits.
+    /// Writes the four bytes of a float.
     pub fn f32(&mut self, value: f32) {
         self.u32(value.to_bits());
     }
 
-    /// The eight bytes of a float's bits.
+    /// Writes the eight bytes of a float.
     pub fn f64(&mut self, value: f64) {
         self.u64(value.to_bits());
     }
 
-    /// Floats, one after the other.
+    /// Writes floats in sequence.
     pub fn f32s(&mut self, values: &[f32]) {
         for value in values {
             self.f32(*value);
         }
     }
 
-    /// A name: what a pack can hold of it.
+    /// Writes a name, reduced to the characters and length that a pack allows.
     pub fn name(&mut self, name: &str) {
         let bytes: Vec<u8> = ascii(name).collect();
         self.u8(bytes.len() as u8);
         self.bytes(&bytes);
     }
 
-    /// Fails unless all of the pack was written so far.
+    /// Returns an error if any write so far failed.
     ///
     /// # Errors
     ///
@@ -231,11 +231,11 @@ impl PackWriter {
         }
     }
 
-    /// Ends the pack: no further group, and the digest. It appears under its name.
+    /// Ends the pack with the end marker and the digest, and gives the file its name.
     ///
     /// # Errors
     ///
-    /// The disk is full or fails, or failed before; nothing is left of the pack then.
+    /// The disk is full or fails, or failed before. The pack is then removed.
     pub fn finish(mut self) -> Result<(), FileError> {
         self.u8(0);
         self.u64(self.digest.value());
@@ -248,14 +248,15 @@ impl PackWriter {
     }
 }
 
-/// Bytes of `reader` that are those of `beginning`: fewer than all if it ends there; none if it differs.
+/// Returns the number of bytes of `reader` that match `beginning`, which is smaller if the reader ends. Returns `None`
+/// if they differ.
 fn starts_with(reader: &mut impl Read, beginning: &[u8]) -> io::Result<Option<usize>> {
     let mut found = Zeroizing::new(Vec::with_capacity(beginning.len()));
     reader.take(beginning.len() as u64).read_to_end(&mut found)?;
     Ok(beginning.starts_with(&found).then_some(found.len()))
 }
 
-/// Adds what is left of `reader`. Returns its length.
+/// Digests the rest of `reader`. Returns its length.
 fn add(digest: &mut Digest, reader: &mut impl Read) -> io::Result<u64> {
     let (mut buffer, mut len) = (vec![0; 1 << 16], 0);
     loop {
@@ -269,7 +270,7 @@ fn add(digest: &mut Digest, reader: &mut impl Read) -> io::Result<u64> {
     }
 }
 
-/// Returns true if `path` is a pack with this beginning, to its digest.
+/// Returns true if `path` is a complete pack with this beginning and a valid digest.
 fn is_whole(path: &Path, beginning: &[u8]) -> io::Result<bool> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -289,7 +290,7 @@ fn is_whole(path: &Path, beginning: &[u8]) -> io::Result<bool> {
     Ok(u64::from_le_bytes(last) == digest.value())
 }
 
-/// As much of a name as a pack can hold.
+/// Returns the part of a name that a pack can store.
 fn ascii(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().filter(|byte| byte.is_ascii_graphic() || *byte == b' ').take(LONGEST_NAME)
 }
@@ -306,7 +307,7 @@ mod tests {
         let path = folder.path().join("set.pack");
         let name = "a name that is longer than what a pack can hold, \u{e9}";
         let mut pack = PackWriter::new(name, 0).into_file(&path, "record").unwrap();
-        // A sum of squares: of 3 and 4.
+        // The sum of squares of 3 and 4.
         pack.u8(4);
         pack.name("squares");
         pack.u16(2);
@@ -328,7 +329,7 @@ mod tests {
         );
     }
 
-    // Only the owner can read a pack. A dropped one is removed.
+    // Only the owner can read a pack. A dropped pack is removed.
     #[cfg(unix)]
     #[test]
     fn pack_is_owner_only_and_removed_on_drop() {
@@ -358,7 +359,7 @@ mod tests {
         assert!(error.contains("/proc/set.pack") && !error.contains("`out`"), "{error}");
     }
 
-    /// A group that says how long it is, `values` of them.
+    /// Writes a group with a length field for its `values`.
     fn add_group(pack: &mut PackWriter, values: &[f32]) {
         pack.u8(4);
         pack.name("squares");
@@ -380,7 +381,7 @@ mod tests {
         add_group(&mut whole, &[5.0, 12.0]);
         whole.finish().unwrap();
         let whole = std::fs::read(folder.path().join("whole")).unwrap();
-        // Nothing is there: it begins. What was written after the state is written again.
+        // Without a file, the pack begins. Bytes written after the state are written again.
         let PackProgress::Part(mut pack) = begun(&path, None) else { panic!() };
         add_group(&mut pack, &[3.0, 4.0]);
         let len = pack.sync().unwrap();
@@ -409,13 +410,13 @@ mod tests {
         assert!(matches!(begun(&path, len), PackProgress::None(_)));
         let other = PackWriter::new("sex", 0).resume(&path, "record", None).unwrap();
         assert!(matches!(other, PackProgress::None(_)), "it has another beginning");
-        // Killed before all of the beginning was on the disk.
+        // The process was killed before the whole beginning was written.
         std::fs::write(&part, &bytes[..5]).unwrap();
         let PackProgress::Part(mut pack) = begun(&path, None) else { panic!() };
         add_group(&mut pack, &[3.0]);
         pack.sync().unwrap();
         assert_eq!(std::fs::read(&part).unwrap(), bytes);
-        // A new run does not take what another has left.
+        // A new run does not overwrite the file that another run left.
         let message = PackWriter::new("set", 0).into_part(&path, "record").unwrap_err().to_string();
         assert!(message.contains("set.pack"), "{message}");
     }

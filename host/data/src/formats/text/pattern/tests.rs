@@ -2,7 +2,7 @@ use super::*;
 use tokenizers::Normalizer as _;
 use tokenizers::normalizers::replace::{Replace, ReplacePattern};
 
-// Sets, counted with the Python package over all characters: members, and their sum modulo 2^32.
+// For each set, the number of members and their sum modulo 2^32, from the Python package over all characters.
 #[test]
 fn classes_are_those_of_the_python_package() {
     let recorded = include_str!("classes.tsv");
@@ -22,7 +22,7 @@ fn classes_are_those_of_the_python_package() {
     assert!(lines > 60);
 }
 
-// Each replaces what it matches by '#', as the Python package does.
+// Each replaces its matches by '#', as the Python package does.
 #[test]
 fn matches_are_those_of_the_python_package() {
     let recorded: Vec<[String; 3]> = serde_json::from_str(include_str!("matches.json")).unwrap();

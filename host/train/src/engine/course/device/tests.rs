@@ -1,4 +1,4 @@
-//! Runs whose exact sum is taken on a device: the emulation of the kernels on the processor.
+//! Runs that take their exact sum on a device, here the emulation of the kernels on the processor.
 
 use super::super::{Files, begin};
 use super::*;
@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A run of the digits, with the graph of a device. None without onnxruntime or a C++ compiler.
+/// Returns a run on the digits, with the graph for a device. Returns `None` without onnxruntime or a C++ compiler.
 fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
     if let Err(error) = open(Choice::OrtStandard) {
         damper_testing::skip("ort", error);
@@ -42,7 +42,8 @@ fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
     Some((prepare(&source, config).unwrap(), Arc::new(device)))
 }
 
-// Whole gradients are for devices. A table of embeddings is added row by row, in an order that a device does not keep.
+// Devices compute whole gradients. The gradient of an embedding matrix is scattered row by row, in an order that
+// devices do not keep.
 #[test]
 fn tables_stay_in_factors() {
     let Some((run, _)) = digits("digits-cnn.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
@@ -55,14 +56,14 @@ fn tables_stay_in_factors() {
     assert!(whole(&run.model.graph, &options, &processor).unwrap().is_none());
 }
 
-/// Trains on the device that is given, or on the processor.
+/// Trains on the given device, or on the processor.
 fn train(run: &Run, device: Option<&Arc<dyn CudaDevice>>) -> Result<Outcome, TrainError> {
     let folder = tempfile::tempdir().unwrap();
     let files = Files { folder: Some(folder.path()), checkpoint: None };
     begin(run, &Alone, files, &mut (), None, &|_, _| Ok(device.cloned()))
 }
 
-// Each kind of clip, threshold and noise ends with the bits of the processor's sum.
+// Each kind of clip, threshold and noise gives the bits of the processor's sum.
 #[test]
 fn device_and_processor_agree_on_bits() {
     let plain = || Method::dp_sgd(0.7, 0.3);
@@ -87,20 +88,20 @@ fn device_and_processor_agree_on_bits() {
     }
 }
 
-/// onnxruntime, whose gradients of one row depend on another.
+/// onnxruntime with a defect: the gradients of one row depend on another row.
 struct Leaky {
     inner: Box<dyn Backend>,
     leak: Leak,
 }
 
-/// The way in which they do.
+/// The kind of defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leak {
-    /// Row 2 has one more bit if row 3 has a number that is none.
+    /// The last bit of row 2 changes if row 3 has a non-finite value.
     NotANumber,
-    /// Row 1 is rounded in another way than the others.
+    /// Row 1 is rounded differently from the other rows.
     Row,
-    /// Each second run is rounded in another way.
+    /// Every second run is rounded differently.
     Run,
 }
 
@@ -140,7 +141,7 @@ impl ResidentSession for LeakySession {
         self.runs += 1;
         for output in self.inner.outputs() {
             let first = std::ptr::with_exposed_provenance_mut::<f32>(output.address);
-            // SAFETY: the device is the processor, and nobody else has the session's outputs.
+            // SAFETY: the device is the processor, and no other code uses the session's outputs.
             let grads = unsafe { std::slice::from_raw_parts_mut(first, output.len) };
             let width = output.len / self.rows;
             let next_up = |grad: &mut f32| *grad = f32::from_bits(grad.to_bits() + 1);
@@ -161,14 +162,15 @@ impl ResidentSession for LeakySession {
     }
 }
 
-// A session whose rows depend on each other is refused before a step is charged, and the error names the test that found it.
+// A session with dependent rows is rejected before a step is charged. The error names the test that found the
+// dependence.
 #[test]
 fn dependent_rows_are_refused() {
     for (leak, found) in [
         (None, ""),
         (Some(Leak::Run), "other bits computed again (row 0"),
         (Some(Leak::Row), "other bits in the next row (row 1"),
-        // A gradient of infinite pixels is none.
+        // Infinite pixels have no finite gradient.
         (Some(Leak::NotANumber), "other bits beside samples of inf (row 2"),
     ] {
         let Some((run, device)) = digits("digits-mlp.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
@@ -188,11 +190,11 @@ fn dependent_rows_are_refused() {
     }
 }
 
-/// A device that fails at a call.
+/// A device that fails at a given call.
 struct Failing {
     inner: EmulatedDevice,
     calls: AtomicU32,
-    /// The number of the call of [`Failing::kernel`] that fails.
+    /// The index of the call of [`Failing::kernel`] that fails.
     at: u32,
     kernel: CudaKernel,
 }
@@ -224,7 +226,7 @@ impl CudaDevice for Failing {
     }
 }
 
-/// The ledger's number of charged steps, if `folder` has a ledger.
+/// Returns the ledger's number of charged steps, if `folder` has a ledger.
 fn paid_steps(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join(LEDGER)).ok()?;
     let (_, rest) = text.split_once("\"paid\":").unwrap();
@@ -232,7 +234,8 @@ fn paid_steps(folder: &Path) -> Option<u64> {
     Some(digits.parse().unwrap())
 }
 
-// A device that fails before the first step costs nothing. One that fails in a step ends the run, and the step was charged before.
+// A device that fails before the first step does not charge anything. If it fails in a step, the run ends, and that
+// step is charged.
 #[test]
 fn failing_device_ends_the_run() {
     for (kernel, at, charged) in
