@@ -104,6 +104,7 @@ damper_status damper_nn_leaky_relu(const float *x, float *out, size_t len, float
   DAMPER_MUST_USE damper_status damper_nn_##name(const damper_nn_walk2 *walk, const from *a, const from *b, to *out)
 DAMPER_NN_PAIR(add, float, float);
 DAMPER_NN_PAIR(div, float, float);
+DAMPER_NN_PAIR(gate, float, float);
 DAMPER_NN_PAIR(max, float, float);
 DAMPER_NN_PAIR(min, float, float);
 DAMPER_NN_PAIR(mul, float, float);
@@ -176,6 +177,8 @@ damper_status damper_nn_transposed(const damper_nn_window *window, const damper_
 DAMPER_MUST_USE
 damper_status damper_nn_max_pool(const damper_nn_window *window, const float *x, float *out);
 DAMPER_MUST_USE
+damper_status damper_nn_max_pool_grad(const damper_nn_window *window, const float *dy, const float *x, const float *y, float *out);
+DAMPER_MUST_USE
 damper_status damper_nn_average_pool(const damper_nn_window *window, const float *x, float *out);
 DAMPER_MUST_USE
 damper_status damper_nn_average_pool_of_all(const damper_nn_window *window, const float *x, float *out);
@@ -195,10 +198,10 @@ DAMPER_MUST_USE
 damper_status damper_nn_gather_quantized(const damper_nn_along *along, const damper_nn_quantized *table, const int64_t *indices, float *out,
                                          size_t count);
 
-/* Gradients that are not in memory, for a producer: an outer product, and the gradient of a convolution's kernel, whose windows are over
- * one channel and to one, by way of `taps` (as many as the kernel has). What a sink lacks at the end is answered to the sample. */
+/* Gradients that are not in memory, for a producer: an outer product, and the gradient of a convolution's kernel, as many outputs at a time
+ * as `part` holds, at least one. If the sink lacks values at the end, adding the sample fails. */
 void damper_nn_outer(const float *left, size_t left_len, const float *right, size_t right_len, damper_sink *sink);
-void damper_nn_kernel_grad(const damper_nn_window *window, const float *dy, size_t outputs, const float *x, size_t channels, float *taps,
+void damper_nn_kernel_grad(const damper_nn_window *window, const float *dy, const float *x, float *part, size_t part_len,
                            damper_sink *sink);
 
 #ifdef __cplusplus

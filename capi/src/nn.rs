@@ -10,7 +10,7 @@ use damper_nn::index::{self, Along};
 use damper_nn::product::{self, Product};
 use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{self, Fold, Reduction};
-use damper_nn::{Error, Walk, Window, layout, pool};
+use damper_nn::{Error, Narrow, Walk, Window, layout, pool};
 
 /// The answer of a kernel.
 fn answer(answer: Result<(), Error>) -> FfiResult {
@@ -168,6 +168,7 @@ maps! {
 pairs! {
     damper_nn_add f32 => f32, elementwise::binary, Binary::Add;
     damper_nn_div f32 => f32, elementwise::binary, Binary::Div;
+    damper_nn_gate f32 => f32, elementwise::binary, Binary::Gate;
     damper_nn_max f32 => f32, elementwise::binary, Binary::Max;
     damper_nn_min f32 => f32, elementwise::binary, Binary::Min;
     damper_nn_mul f32 => f32, elementwise::binary, Binary::Mul;
@@ -243,9 +244,13 @@ kernels! {
         Ok(())
     };
     damper_nn_product(&of: Product, a: [f32; of.needed[0]], b: [f32; of.needed[1]], => out: [f32; of.len])
-        product::product(of, a, b, out);
+        product::product::<Narrow>(of, a, b, out);
     damper_nn_max_pool(&window: Window, x: [f32; window.input_len()], => out: [f32; window.output_len()])
         pool::max_pool(window, x, out);
+    damper_nn_max_pool_grad(
+        &window: Window, dy: [f32; window.output_len()], x: [f32; window.input_len()], y: [f32; window.output_len()],
+        => out: [f32; window.input_len()]
+    ) pool::max_pool_grad(window, dy, x, y, out);
     damper_nn_average_pool(&window: Window, x: [f32; window.input_len()], => out: [f32; window.output_len()])
         pool::average_pool(window, false, x, out);
     damper_nn_average_pool_of_all(&window: Window, x: [f32; window.input_len()], => out: [f32; window.output_len()])
@@ -257,26 +262,26 @@ kernels! {
     damper_nn_forward(
         &window: Window, x: [f32; window.input_len()], kernel: [f32; window.kernel_len()],
         bias: [f32; if bias.is_null() { 0 } else { window.outputs }], => out: [f32; window.output_len()]
-    ) convolution::forward(window, x, kernel, (!bias.is_empty()).then_some(bias), out);
+    ) convolution::forward::<Narrow>(window, x, kernel, (!bias.is_empty()).then_some(bias), out);
     damper_nn_transposed(
         &window: Window, &strides: KernelStrides, y: [f32; window.output_len()], kernel: [f32; window.kernel_len()],
         bias: [f32; if bias.is_null() { 0 } else { window.channels }], => out: [f32; window.input_len()]
-    ) convolution::transposed(window, y, kernel, *strides, (!bias.is_empty()).then_some(bias), out);
+    ) convolution::transposed::<Narrow>(window, y, kernel, *strides, (!bias.is_empty()).then_some(bias), out);
 }
 
 kernels! {
     damper_nn_product_left(&of: Product, &a: QuantizedWeight, b: [f32; of.needed[1]], => out: [f32; of.len])
-        quantized::product_left(of, &weight(a)?, b, out);
+        quantized::product_left::<Narrow>(of, &weight(a)?, b, out);
     damper_nn_product_right(&of: Product, &b: QuantizedWeight, a: [f32; of.needed[0]], => out: [f32; of.len])
-        quantized::product_right(of, a, &weight(b)?, out);
+        quantized::product_right::<Narrow>(of, a, &weight(b)?, out);
     damper_nn_forward_quantized(
         &window: Window, &kernel: QuantizedWeight, x: [f32; window.input_len()],
         bias: [f32; if bias.is_null() { 0 } else { window.outputs }], => out: [f32; window.output_len()]
-    ) quantized::forward(window, x, &weight(kernel)?, (!bias.is_empty()).then_some(bias), out);
+    ) quantized::forward::<Narrow>(window, x, &weight(kernel)?, (!bias.is_empty()).then_some(bias), out);
     damper_nn_transposed_quantized(
         &window: Window, &strides: KernelStrides, &kernel: QuantizedWeight, y: [f32; window.output_len()],
         bias: [f32; if bias.is_null() { 0 } else { window.channels }], => out: [f32; window.input_len()]
-    ) quantized::transposed(window, y, &weight(kernel)?, *strides, (!bias.is_empty()).then_some(bias), out);
+    ) quantized::transposed::<Narrow>(window, y, &weight(kernel)?, *strides, (!bias.is_empty()).then_some(bias), out);
     damper_nn_gather_quantized(
         &along: Along, &table: QuantizedWeight, indices: [i64; count],
         => out: [f32; elements([along.outer, count, along.inner])], count: usize
@@ -302,25 +307,23 @@ unsafe extern "C" fn damper_nn_outer(
     }
 }
 
-/// Hands the gradient of a kernel to `sink`, the taps of one channel at a time, by way of `taps`. What is missing, its taker finds.
+/// Hands the gradient of a kernel to `sink`, as many outputs at a time as `part` holds. The sink's taker finds what is missing.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn damper_nn_kernel_grad(
     window: *const Window,
     dy: *const f32,
-    outputs: usize,
     x: *const f32,
-    channels: usize,
-    taps: *mut f32,
+    part: *mut f32,
+    part_len: usize,
     sink: *mut Sink<'_, '_>,
 ) {
     // SAFETY: the contract of the header.
     unsafe {
         let (Ok(window), Some(sink)) = (shape(window), Sink::of(sink)) else { return };
-        let (dy_len, x_len) = (outputs.wrapping_mul(window.output_len()), channels.wrapping_mul(window.input_len()));
-        if let (Ok(dy), Ok(x), Ok(taps)) =
-            (input_alone(dy, dy_len), input_alone(x, x_len), output_alone(taps, window.kernel_len()))
+        if let (Ok(dy), Ok(x), Ok(part)) =
+            (input_alone(dy, window.output_len()), input_alone(x, window.input_len()), output_alone(part, part_len))
         {
-            let _ = convolution::kernel_grad_by_channels(window, dy, x, taps, |taps| sink.push(taps));
+            let _ = convolution::kernel_grad_in_parts::<Narrow>(window, dy, x, part, |part| sink.push(part));
         }
     }
 }

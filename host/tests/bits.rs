@@ -132,7 +132,7 @@ fn chunks(n: usize) -> Vec<Vec<usize>> {
 /// The outputs in which a sample's bits were not its own.
 fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32) -> Vec<String> {
     let as_trained = DeriveOptions {
-        readout: Readout::Factored { positions: true },
+        readout: Readout::Factored { positions: true, groups: false },
         ..DeriveOptions::new(Loss::SoftmaxCrossEntropy)
     };
     let grad = derive(graph, &as_trained).unwrap();

@@ -155,6 +155,8 @@ pub enum Binary {
     Add,
     /// `a / b`.
     Div,
+    /// `b` if `a` is above 0, else 0: the gradient of [`Unary::Relu`].
+    Gate,
     /// The larger, `b` where they are equal. NaN where one is.
     Max,
     /// The smaller, `b` where they are equal. NaN where one is.
@@ -190,6 +192,14 @@ pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32])
             out,
             #[inline(always)]
             |a, b| a / b,
+        ),
+        Binary::Gate => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| if a > 0.0 { b } else { 0.0 },
         ),
         Binary::Max => zip(walk, a, b, out, larger),
         Binary::Min => zip(walk, a, b, out, smaller),

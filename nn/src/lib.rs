@@ -31,6 +31,7 @@ mod tile;
 mod walk;
 mod window;
 
+pub use tile::{Lanes, Narrow, Wide};
 pub use walk::{MAX_RANK, Walk};
 pub use window::{Axis, Window};
 

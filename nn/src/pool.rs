@@ -29,6 +29,45 @@ pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut 
     each(window, x, out, Sum::default(), |sum, x| sum.add(x), mean)
 }
 
+/// The gradient of [`max_pool`] by `x`, of the gradient `dy` `[channels, *windows]`, for windows that tile the image: the first tap that equals
+/// `y` has the window's gradient, or the last if none does. `out` is `[channels, H, W]`.
+///
+/// # Errors
+///
+/// A slice has another length than the window's.
+#[inline(always)]
+pub fn max_pool_grad(window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    check(x.len() == window.input_len() && out.len() == x.len())?;
+    check(y.len() == window.output_len() && dy.len() == y.len())?;
+    let [height, width] = window.axes;
+    out.fill(0.0);
+    let (mut channel, mut row, mut column) = (0usize, 0usize, 0usize);
+    for (dy, y) in dy.iter().zip(y) {
+        let corner =
+            channel.wrapping_add(height.at(row, 0).wrapping_mul(width.input)).wrapping_add(width.at(column, 0));
+        let mut place = corner;
+        'taps: for i in 0..height.kernel {
+            for j in 0..width.kernel {
+                place = corner.wrapping_add(i.wrapping_mul(width.input)).wrapping_add(j);
+                if x.get(place) == Some(y) {
+                    break 'taps;
+                }
+            }
+        }
+        if let Some(out) = out.get_mut(place) {
+            *out = *dy;
+        }
+        column += 1;
+        if column == width.output {
+            (row, column) = (row + 1, 0);
+            if row == height.output {
+                (channel, row) = (channel.wrapping_add(window.area()), 0);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Folds the taps inside each window, in order.
 #[inline(always)]
 fn each<S: Copy>(
@@ -81,6 +120,20 @@ mod tests {
         average_pool(&window, true, &x, &mut out).unwrap();
         assert_eq!(out[..4], [2.0, 11.0 / 3.0, 7.0 / 3.0, -2.0]);
         assert_eq!(max_pool(&window, &x[1..], &mut out), Err(Error::Length));
+    }
+
+    // The first of equal taps has the gradient, and the last of a window without an equal tap.
+    #[test]
+    fn pool_gradients_go_to_first_of_equals() {
+        let axis = |input: usize| Axis { input, output: input / 2, kernel: 2, stride: 2, dilation: 1, before: 0 };
+        let window = Window::new(2, 2, 2, [axis(2), axis(4)]).unwrap();
+        let x = [1.0, 7.0, -0.0, 0.0, 7.0, 2.0, 0.0, -1.0, f32::NAN, 3.0, 5.0, 5.0, 4.0, 3.0, 5.0, 5.0];
+        let mut y = [0.0; 4];
+        max_pool(&window, &x, &mut y).unwrap();
+        let mut out = [f32::NAN; 16];
+        max_pool_grad(&window, &[1.0, 2.0, 3.0, 4.0], &x, &y, &mut out).unwrap();
+        assert_eq!(out, [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
+        assert_eq!(max_pool_grad(&window, &[1.0; 3], &x, &y, &mut out), Err(Error::Length));
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Matrix products, stacked and strided: `out[i, j] = Σ_k a[i, k] · b[k, j]`, `k` in order, in the [order of sums](crate::sum).
 //!
-//! Operands are read at strides, so transposes cost nothing. [`product`] is small, for a microcontroller; [`product_wide`] has the same
-//! bits, is fast where there are vectors, and takes 5 KB of stack.
+//! Operands are read at strides, so transposes cost nothing.
 
-use crate::sum::Sum;
-use crate::tile::{self, Left, Panel, PanelRange};
+use crate::tile::{self, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::{Error, Walk, check};
 
 /// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
@@ -92,7 +90,7 @@ impl Product {
 ///
 /// An operand is shorter than the strides need, or `out` has another length.
 #[inline(always)]
-pub fn product(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+pub fn product<L: Lanes>(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     shape.check(a, b, out)?;
     let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
     shape.each(
@@ -101,22 +99,56 @@ pub fn product(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result
         out,
         #[inline(always)]
         |a, b, out| {
-            for (row, out) in out.chunks_exact_mut(shape.columns.max(1)).enumerate() {
-                for (column, out) in out.iter_mut().enumerate() {
-                    let (mut a_at, mut b_at) = (row.wrapping_mul(a_row), column.wrapping_mul(b_column));
-                    let mut sum = Sum::default();
-                    for _ in 0..shape.terms {
-                        if let (Some(a), Some(b)) = (a.get(a_at), b.get(b_at)) {
-                            sum.add(a * b);
-                        }
-                        (a_at, b_at) = (a_at.wrapping_add(a_term), b_at.wrapping_add(b_term));
-                    }
-                    *out = sum.value();
-                }
-            }
+            let left = Strided { x: a, row_stride: a_row, term_stride: a_term };
+            let right = Strided { x: b, row_stride: b_column, term_stride: b_term };
+            matrix::<L>([shape.rows, shape.columns, shape.terms], &left, &right, out);
         },
     );
     Ok(())
+}
+
+/// One product, of the rows of `a` and the columns of `b`, which are its rows.
+#[inline(always)]
+pub(crate) fn matrix<L: Lanes>([rows, columns, terms]: [usize; 3], a: &impl Rows, b: &impl Rows, out: &mut [f32]) {
+    if terms == 0 {
+        out.fill(0.0);
+    }
+    // The longer side of the output has the lanes. A product's factors may change places, which changes no bit.
+    if columns >= rows || columns >= L::COUNT {
+        side_by_side::<L>(terms, (a, rows, columns), (b, columns, 1), out);
+    } else {
+        side_by_side::<L>(terms, (b, columns, 1), (a, rows, columns), out);
+    }
+}
+
+/// One product of rows with lanes. Each side has its number of rows, and the distance of their entries in `out`.
+#[inline(always)]
+pub(crate) fn side_by_side<L: Lanes>(
+    terms: usize,
+    (rows, count, row_step): (&impl Rows, usize, usize),
+    (lanes, columns, column_step): (&impl Rows, usize, usize),
+    out: &mut [f32],
+) {
+    tile::product::<L>(
+        (0, count, columns, terms),
+        rows,
+        #[inline(always)]
+        |place: PanelRange, panel: &mut Panel<L>| lanes.pack(place, panel),
+        #[inline(always)]
+        |row, place, sums| {
+            if column_step == 1 {
+                tile::store(out, row.wrapping_mul(row_step), place, sums);
+                return;
+            }
+            let mut at = row.wrapping_mul(row_step).wrapping_add(place.column.wrapping_mul(column_step));
+            for sum in sums.as_ref().iter().take(place.columns) {
+                if let Some(out) = out.get_mut(at) {
+                    *out = if place.term == 0 { *sum } else { *out + sum };
+                }
+                at = at.wrapping_add(column_step);
+            }
+        },
+    );
 }
 
 /// The outer product of `left` and `right`, in row-major order, handed to `take` a piece of a row at a time.
@@ -134,96 +166,28 @@ pub fn outer(left: &[f32], right: &[f32], mut take: impl FnMut(&[f32])) {
     }
 }
 
-/// As [`product`], with the same bits, by panels.
-///
-/// # Errors
-///
-/// Those of [`product`].
-#[inline(always)]
-pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
-    shape.check(a, b, out)?;
-    let Product { rows, columns, terms, .. } = *shape;
-    if terms == 0 {
-        out.fill(0.0);
-        return Ok(());
-    }
-    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
-    shape.each(
-        a,
-        b,
-        out,
-        #[inline(always)]
-        |a, b, out| {
-            // The longer side of the output is that of the vectors. A product's factors may change places, which changes no bit.
-            if columns >= rows || columns >= tile::LANES {
-                let left = Left { x: a, row_stride: a_row, term_stride: a_term };
-                tile::product(
-                    (rows, columns, terms),
-                    left,
-                    #[inline(always)]
-                    |place: PanelRange, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
-                    #[inline(always)]
-                    |row, place, sums| {
-                        tile::store(out, row.wrapping_mul(columns), place, sums);
-                    },
-                );
-            } else {
-                let left = Left { x: b, row_stride: b_column, term_stride: b_term };
-                tile::product(
-                    (columns, rows, terms),
-                    left,
-                    #[inline(always)]
-                    |place: PanelRange, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel),
-                    #[inline(always)]
-                    |row, place, sums| {
-                        let start = place.column.wrapping_mul(columns).wrapping_add(row);
-                        let Some(out) = out.get_mut(start..) else { return };
-                        for (out, sum) in out.iter_mut().step_by(columns).zip(sums).take(place.columns) {
-                            *out = if place.term == 0 { *sum } else { *out + sum };
-                        }
-                    },
-                );
-            }
-        },
-    );
-    Ok(())
-}
-
-/// The panel of a matrix that is read at strides.
-#[inline(always)]
-fn pack_matrix(x: &[f32], term_stride: usize, column_stride: usize, place: PanelRange, panel: &mut Panel) {
-    let start = place.term.wrapping_mul(term_stride).wrapping_add(place.column.wrapping_mul(column_stride));
-    if column_stride == 1 {
-        let mut at = start;
-        for lanes in panel.iter_mut().take(place.terms) {
-            let rest = x.get(at..).unwrap_or_default();
-            match rest.first_chunk() {
-                // What is behind the last column is another row's, and nobody reads its sums.
-                Some(columns) => *lanes = *columns,
-                None => lanes.iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
-            }
-            at = at.wrapping_add(term_stride);
-        }
-        return;
-    }
-    for lane in 0..place.columns {
-        let from = start.wrapping_add(lane.wrapping_mul(column_stride));
-        let column = x.get(from..).unwrap_or_default().iter().step_by(term_stride.max(1));
-        for (lanes, x) in panel.iter_mut().take(place.terms).zip(column) {
-            if let Some(lane) = lanes.get_mut(lane) {
-                *lane = *x;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sum::Sum;
+    use crate::tile::{Narrow, Wide};
     use damper_testing::Random;
     use std::vec::Vec;
 
-    // Products at every stride are sums of products in f64, and the wide form has the bits of the small one.
+    /// The definition: one sum after the other.
+    fn reference(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) {
+        let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
+        shape.each(a, b, out, |a, b, out| {
+            for (at, out) in out.iter_mut().enumerate() {
+                let (row, column) = (at / shape.columns, at % shape.columns);
+                let mut sum = Sum::default();
+                (0..shape.terms).for_each(|k| sum.add(a[row * a_row + k * a_term] * b[k * b_term + column * b_column]));
+                *out = sum.value();
+            }
+        });
+    }
+
+    // The definition is the sum of products in f64, at every stride, and the kernels have its bits.
     #[test]
     fn products_match_sums_in_f64() {
         let mut random = Random(13);
@@ -242,11 +206,12 @@ mod tests {
             let b_stack = if shares_b { 0 } else { (terms * columns) as isize };
             let stack = Walk::new(&[count], [&[(rows * terms) as isize], &[b_stack]], [0, 0]).unwrap();
             let shape = Product::new([rows, columns, terms], a_strides, b_strides, stack).unwrap();
-            let (mut small, mut wide) =
-                (std::vec![f32::NAN; count * rows * columns], std::vec![f32::NAN; count * rows * columns]);
-            product(&shape, &a, &b, &mut small).unwrap();
-            product_wide(&shape, &a, &b, &mut wide).unwrap();
-            for (at, (small, wide)) in small.iter().zip(&wide).enumerate() {
+            let mut results = [(); 3].map(|()| std::vec![f32::NAN; count * rows * columns]);
+            let [defined, narrow, wide] = &mut results;
+            reference(&shape, &a, &b, defined);
+            product::<Narrow>(&shape, &a, &b, narrow).unwrap();
+            product::<Wide>(&shape, &a, &b, wide).unwrap();
+            for (at, ((small, narrow), wide)) in defined.iter().zip(narrow).zip(wide).enumerate() {
                 let (n, i, j) = (at / (rows * columns), at / columns % rows, at % columns);
                 let mut want = 0.0f64;
                 for k in 0..terms {
@@ -255,7 +220,7 @@ mod tests {
                     want += f64::from(left) * f64::from(right);
                 }
                 assert!((f64::from(*small) - want).abs() <= 1e-5 * want.abs().max(1.0), "{small}, not {want}");
-                assert_eq!(small.to_bits(), wide.to_bits(), "{shape:?}");
+                assert_eq!([small.to_bits(); 2], [narrow.to_bits(), wide.to_bits()], "{shape:?}");
             }
         }
     }
@@ -265,9 +230,9 @@ mod tests {
         let stack = Walk::new(&[], [&[], &[]], [0, 0]).unwrap();
         let shape = Product::new([2, 2, 2], [2, 1], [2, 1], stack).unwrap();
         let mut out = [0.0; 4];
-        assert_eq!(product(&shape, &[0.0; 3], &[0.0; 4], &mut out), Err(Error::Length));
-        assert_eq!(product_wide(&shape, &[0.0; 4], &[0.0; 3], &mut out), Err(Error::Length));
-        assert_eq!(product(&shape, &[0.0; 4], &[0.0; 4], &mut out[..3]), Err(Error::Length));
+        assert_eq!(product::<Narrow>(&shape, &[0.0; 3], &[0.0; 4], &mut out), Err(Error::Length));
+        assert_eq!(product::<Wide>(&shape, &[0.0; 4], &[0.0; 3], &mut out), Err(Error::Length));
+        assert_eq!(product::<Narrow>(&shape, &[0.0; 4], &[0.0; 4], &mut out[..3]), Err(Error::Length));
         assert!(Product::new([usize::MAX, 2, 2], [2, 1], [2, 1], stack).is_none());
     }
 }

@@ -13,6 +13,7 @@ pub use gather::gather;
 pub use product::{product_left, product_right};
 
 use crate::sum::BLOCK;
+use crate::tile::Rows;
 use crate::window::split;
 use crate::{Error, check};
 
@@ -28,9 +29,6 @@ pub struct Quantized<'a> {
     /// Elements of the axes behind that of the channels.
     pub inner: usize,
 }
-
-/// A block of weights as floats.
-type Block = [f32; BLOCK];
 
 impl Quantized<'_> {
     /// Writes the elements at `start`, `start + stride`, … as floats.
@@ -73,6 +71,25 @@ impl Quantized<'_> {
         self.check(out.len())?;
         self.read(0, 1, out);
         Ok(())
+    }
+}
+
+/// Rows of a quantised weight, from element `start` on.
+#[derive(Clone, Copy)]
+struct QuantizedRows<'a> {
+    weight: &'a Quantized<'a>,
+    start: usize,
+    row_stride: usize,
+    term_stride: usize,
+}
+
+impl Rows for QuantizedRows<'_> {
+    #[inline(always)]
+    fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32] {
+        let start = row.wrapping_mul(self.row_stride).wrapping_add(first.wrapping_mul(self.term_stride));
+        let buffer = buffer.get_mut(..count).unwrap_or_default();
+        self.weight.read(self.start.wrapping_add(start), self.term_stride, buffer);
+        buffer
     }
 }
 

@@ -1,45 +1,159 @@
-//! Blocks of a matrix product for processors with vectors: [`LANES`] columns of a row at once, each entry a sum of its own.
+//! Tiles of a matrix product: some columns of a row at once, each entry a sum of its own.
 //!
-//! Who calls writes the panels: what a product reads may be a matrix, its transpose, or the windows of an image. The stack holds 5 KB.
+//! The caller packs the panels: a product reads a matrix, its transpose, or the windows of an image. The stack holds one panel and one
+//! block of factors: 2.3 KB with [`Narrow`] lanes, 4.3 KB with [`Wide`] lanes.
 
 use crate::sum::BLOCK;
 
-/// Columns that are computed at once.
-pub const LANES: usize = 16;
-/// A block of terms, and for each the columns of a tile.
-pub type Panel = [[f32; LANES]; BLOCK];
+/// Columns that are computed at once. Their number changes no bit: each column's sum has its own order.
+pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
+    /// Number of columns.
+    const COUNT: usize;
+    /// Zero in every lane.
+    const ZERO: Self;
 
-/// The left side of a product: rows of terms.
+    /// The first [`COUNT`](Self::COUNT) values of `x`. `None` if it is shorter.
+    fn first_of(x: &[f32]) -> Option<&Self>;
+
+    /// The first [`COUNT`](Self::COUNT) values of `x`, to be written. `None` if it is shorter.
+    fn first_of_mut(x: &mut [f32]) -> Option<&mut Self>;
+
+    /// Adds `factor · column` to each lane.
+    fn add_product(&mut self, factor: f32, columns: &Self);
+}
+
+/// Eight scalars, for a processor without vectors: sums and columns fit in the 32 registers of a Cortex-M4F.
+pub type Narrow = [f32; 8];
+/// Sixteen values, for a processor with vectors.
+pub type Wide = [f32; 16];
+
+impl Lanes for Narrow {
+    const COUNT: usize = 8;
+    const ZERO: Self = [0.0; 8];
+
+    #[inline(always)]
+    fn first_of(x: &[f32]) -> Option<&Self> {
+        x.first_chunk()
+    }
+
+    #[inline(always)]
+    fn first_of_mut(x: &mut [f32]) -> Option<&mut Self> {
+        x.first_chunk_mut()
+    }
+
+    // Written out: compiled for size, a loop would keep the sums in memory.
+    #[inline(always)]
+    fn add_product(&mut self, factor: f32, [a, b, c, d, e, f, g, h]: &Self) {
+        let [sum_a, sum_b, sum_c, sum_d, sum_e, sum_f, sum_g, sum_h] = self;
+        *sum_a += factor * a;
+        *sum_b += factor * b;
+        *sum_c += factor * c;
+        *sum_d += factor * d;
+        *sum_e += factor * e;
+        *sum_f += factor * f;
+        *sum_g += factor * g;
+        *sum_h += factor * h;
+    }
+}
+
+impl Lanes for Wide {
+    const COUNT: usize = 16;
+    const ZERO: Self = [0.0; 16];
+
+    #[inline(always)]
+    fn first_of(x: &[f32]) -> Option<&Self> {
+        x.first_chunk()
+    }
+
+    #[inline(always)]
+    fn first_of_mut(x: &mut [f32]) -> Option<&mut Self> {
+        x.first_chunk_mut()
+    }
+
+    #[inline(always)]
+    fn add_product(&mut self, factor: f32, columns: &Self) {
+        for (sum, column) in self.iter_mut().zip(columns) {
+            *sum += factor * column;
+        }
+    }
+}
+
+/// A block of terms, and for each term the columns of a tile.
+pub type Panel<L> = [L; BLOCK];
+
+/// One side of a product: rows of factors.
+pub trait Rows {
+    /// `count` factors of row `row` from term `first` on: at most [`BLOCK`]. They may lie in `buffer`.
+    fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32];
+
+    /// Writes the panel whose columns are these rows.
+    #[inline(always)]
+    fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
+        let mut buffer = [0.0f32; BLOCK];
+        for lane in 0..place.columns {
+            let factors = self.block(place.column.wrapping_add(lane), place.term, place.terms, &mut buffer);
+            for (lanes, factor) in panel.iter_mut().zip(factors) {
+                if let Some(lane) = lanes.as_mut().get_mut(lane) {
+                    *lane = *factor;
+                }
+            }
+        }
+    }
+}
+
+/// Rows of a matrix of floats, read at strides.
 #[derive(Clone, Copy)]
-pub struct Left<'a> {
+pub struct Strided<'a> {
     pub x: &'a [f32],
     pub row_stride: usize,
     pub term_stride: usize,
 }
 
-impl Left<'_> {
-    /// The terms from `first` on of row `row`, in place where they lie together, else by way of `buffer`. What is behind `count` is not read.
+impl Rows for Strided<'_> {
     #[inline(always)]
-    fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
+    fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32] {
         let start = row.wrapping_mul(self.row_stride).wrapping_add(first.wrapping_mul(self.term_stride));
-        let rest = self.x.get(start..).unwrap_or_default();
         if self.term_stride == 1 {
-            if let Some(block) = rest.first_chunk() {
-                return block;
-            }
-            for (buffer, x) in buffer.iter_mut().zip(rest) {
-                *buffer = *x;
-            }
-        } else {
-            for (buffer, x) in buffer.iter_mut().take(count).zip(rest.iter().step_by(self.term_stride.max(1))) {
-                *buffer = *x;
-            }
+            return self.x.get(start..start.wrapping_add(count)).unwrap_or_default();
+        }
+        let rest = self.x.get(start..).unwrap_or_default();
+        let buffer = buffer.get_mut(..count).unwrap_or_default();
+        for (buffer, x) in buffer.iter_mut().zip(rest.iter().step_by(self.term_stride.max(1))) {
+            *buffer = *x;
         }
         buffer
     }
+
+    #[inline(always)]
+    fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
+        let Self { x, row_stride, term_stride } = *self;
+        let start = place.term.wrapping_mul(term_stride).wrapping_add(place.column.wrapping_mul(row_stride));
+        if row_stride == 1 {
+            let mut at = start;
+            for lanes in panel.iter_mut().take(place.terms) {
+                let rest = x.get(at..).unwrap_or_default();
+                match L::first_of(rest) {
+                    // After the last column comes another row: its sums are not read.
+                    Some(columns) => *lanes = *columns,
+                    None => lanes.as_mut().iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
+                }
+                at = at.wrapping_add(term_stride);
+            }
+            return;
+        }
+        for lane in 0..place.columns {
+            let from = start.wrapping_add(lane.wrapping_mul(row_stride));
+            let line = x.get(from..).unwrap_or_default().iter().step_by(term_stride.max(1));
+            for (lanes, x) in panel.iter_mut().take(place.terms).zip(line) {
+                if let Some(lane) = lanes.as_mut().get_mut(lane) {
+                    *lane = *x;
+                }
+            }
+        }
+    }
 }
 
-/// Which terms and columns a panel holds.
+/// Terms and columns of a panel.
 #[derive(Clone, Copy)]
 pub struct PanelRange {
     /// The first term.
@@ -48,58 +162,56 @@ pub struct PanelRange {
     pub terms: usize,
     /// The first column.
     pub column: usize,
-    /// Columns, at most [`LANES`].
+    /// Columns, at most [`Lanes::COUNT`].
     pub columns: usize,
 }
 
 /// All sums of a product of `rows` × `terms` by `terms` × `columns`, block by block: `pack` writes a panel, and `store` takes a row of
-/// block sums, which is the first of its entries or is to be added to them.
+/// block sums, which is the first of its entries or is to be added to them. `first` is the row of `left` at which the product begins.
 #[inline(always)]
-pub fn product(
-    (rows, columns, terms): (usize, usize, usize),
-    left: Left<'_>,
-    mut pack: impl FnMut(PanelRange, &mut Panel),
-    mut store: impl FnMut(usize, PanelRange, &[f32; LANES]),
+pub fn product<L: Lanes>(
+    (first, rows, columns, terms): (usize, usize, usize, usize),
+    left: &impl Rows,
+    mut pack: impl FnMut(PanelRange, &mut Panel<L>),
+    mut store: impl FnMut(usize, PanelRange, &L),
 ) {
-    let mut panel = [[0.0; LANES]; BLOCK];
-    for column in (0..columns).step_by(LANES) {
+    let mut panel = [L::ZERO; BLOCK];
+    let mut buffer = [0.0f32; BLOCK];
+    for column in (0..columns).step_by(L::COUNT) {
         for term in (0..terms).step_by(BLOCK) {
             let place =
-                PanelRange { term, terms: BLOCK.min(terms - term), column, columns: LANES.min(columns - column) };
+                PanelRange { term, terms: BLOCK.min(terms - term), column, columns: L::COUNT.min(columns - column) };
             pack(place, &mut panel);
             for row in 0..rows {
-                store(row, place, &tile(left, row, place, &panel));
+                let factors = left.block(first.wrapping_add(row), term, place.terms, &mut buffer);
+                store(row, place, &block_sums(factors, &panel));
             }
         }
     }
 }
 
+/// The sums over a block of `factors`, one a column.
+#[inline(always)]
+pub fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
+    let mut sums = L::ZERO;
+    for (factor, columns) in factors.iter().zip(panel) {
+        sums.add_product(*factor, columns);
+    }
+    sums
+}
+
 /// Stores block sums in the row of `out` that begins at `row`: the first block's as they are, others added. Returns where they lie.
 #[inline(always)]
-pub fn store<'a>(out: &'a mut [f32], row: usize, place: PanelRange, sums: &[f32; LANES]) -> &'a mut [f32] {
+pub fn store<'a, L: Lanes>(out: &'a mut [f32], row: usize, place: PanelRange, sums: &L) -> &'a mut [f32] {
     let start = row.wrapping_add(place.column);
     let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return &mut [] };
-    match (place.term, out.first_chunk_mut()) {
+    match (place.term, L::first_of_mut(out)) {
         (0, Some(out)) => *out = *sums,
         _ => {
-            for (out, sum) in out.iter_mut().zip(sums) {
+            for (out, sum) in out.iter_mut().zip(sums.as_ref()) {
                 *out = if place.term == 0 { *sum } else { *out + sum };
             }
         }
     }
     out
-}
-
-/// The block sums of row `row`.
-#[inline(always)]
-pub fn tile(left: Left<'_>, row: usize, place: PanelRange, panel: &Panel) -> [f32; LANES] {
-    let mut buffer = [0.0f32; BLOCK];
-    let factors = left.block(row, place.term, place.terms, &mut buffer);
-    let mut sums = [0.0f32; LANES];
-    for (factor, columns) in factors.iter().zip(panel).take(place.terms) {
-        for (sum, column) in sums.iter_mut().zip(columns) {
-            *sum += factor * column;
-        }
-    }
-    sums
 }

@@ -1,6 +1,7 @@
 //! The windows of convolutions and pools over lines and planes.
 
 use crate::walk::elements;
+use core::ops::Range;
 
 /// One axis of an image, and the windows along it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +32,20 @@ impl Axis {
     }
 
     /// The window whose tap `tap` is at `at`, if there is one.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn window(&self, at: usize, tap: usize) -> Option<usize> {
         let way = at.wrapping_add(self.before).checked_sub(tap.wrapping_mul(self.dilation))?;
         let window = way.checked_div(self.stride)?;
         (way.checked_rem(self.stride)? == 0 && window < self.output).then_some(window)
+    }
+
+    /// The windows whose tap `tap` is inside the image.
+    #[inline(always)]
+    pub(crate) fn windows_inside(&self, tap: usize) -> Range<usize> {
+        let reach = tap.wrapping_mul(self.dilation);
+        let first = self.before.saturating_sub(reach).div_ceil(self.stride.max(1)).min(self.output);
+        let end = self.input.wrapping_add(self.before).saturating_sub(reach).div_ceil(self.stride.max(1));
+        first..end.clamp(first, self.output)
     }
 
     fn is_sound(&self) -> bool {
@@ -87,9 +97,9 @@ impl Window {
         }
     }
 
-    /// As [`Window::over`], of one group, with a list of each number of its axes, in the order of [`Axis`]'s fields.
+    /// As [`Window::over`], with a list of each number of its axes, in the order of [`Axis`]'s fields.
     #[must_use]
-    pub fn of_lists(channels: usize, outputs: usize, lists: [&[usize]; 6]) -> Option<Self> {
+    pub fn of_lists(channels: usize, outputs: usize, groups: usize, lists: [&[usize]; 6]) -> Option<Self> {
         let [inputs, ..] = lists;
         let mut axes = [Axis::POINT; 2];
         for (at, axis) in axes.iter_mut().enumerate().take(inputs.len()) {
@@ -103,7 +113,7 @@ impl Window {
                 before: before?,
             };
         }
-        Self::over(channels, outputs, 1, axes.get(..inputs.len())?)
+        Self::over(channels, outputs, groups, axes.get(..inputs.len())?)
     }
 
     /// Elements of an image's channel.
@@ -127,6 +137,13 @@ impl Window {
         height.kernel.wrapping_mul(width.kernel)
     }
 
+    /// Weights of one output.
+    #[inline(always)]
+    #[must_use]
+    pub fn output_taps(&self) -> usize {
+        self.group_channels().wrapping_mul(self.taps())
+    }
+
     /// Channels of the image that a window reads.
     #[inline(always)]
     pub(crate) fn group_channels(&self) -> usize {
@@ -135,7 +152,8 @@ impl Window {
 
     /// Channels of the output in a group.
     #[inline(always)]
-    pub(crate) fn group_outputs(&self) -> usize {
+    #[must_use]
+    pub fn group_outputs(&self) -> usize {
         self.outputs.checked_div(self.groups).unwrap_or(0)
     }
 

@@ -1,15 +1,13 @@
 // Computes recorded vectors by all forms of their kernels, without memory of its own: the crate's tests play them on systems, and
 // `firmware-examples/vectors` on boards.
 
-use damper_nn::convolution::{
-    KernelStrides, forward, forward_wide, kernel_grad, kernel_grad_wide, transposed, transposed_wide,
-};
+use damper_nn::convolution::{KernelStrides, forward, kernel_grad, transposed};
 use damper_nn::elementwise::{Binary, Unary, binary, unary};
 use damper_nn::pool::{average_pool, max_pool};
-use damper_nn::product::{Product, product, product_wide};
+use damper_nn::product::{Product, product};
 use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{Fold, Reduction, reduce};
-use damper_nn::{Axis, Error, Walk, Window};
+use damper_nn::{Axis, Error, Lanes, Narrow, Walk, Wide, Window};
 
 /// The kernel, its sizes, its operands and its output.
 pub struct KernelVector<'a> {
@@ -61,8 +59,8 @@ fn compute(vector: &KernelVector<'_>, form: usize, out: &mut [f32]) -> Option<Re
     let (&a, rest) = vector.operands.split_first()?;
     match vector.name {
         "forward" | "transposed" | "kernel_grad" => match form {
-            0 => convolution(vector, a, rest, out),
-            1 => convolution_wide(vector, a, rest, out),
+            0 => convolution::<Narrow>(vector, a, rest, out),
+            1 => convolution::<Wide>(vector, a, rest, out),
             _ => None,
         },
         "product" => multiply(vector, form, a, rest.first()?, out),
@@ -74,17 +72,7 @@ fn compute(vector: &KernelVector<'_>, form: usize, out: &mut [f32]) -> Option<Re
 }
 
 #[inline(never)]
-fn convolution(vector: &KernelVector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
-    let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
-    Some(match vector.name {
-        "forward" => forward(&window, a, second, bias, out),
-        "transposed" => transposed(&window, a, second, KernelStrides::onnx(&window), bias, out),
-        _ => kernel_grad(&window, a, second, out),
-    })
-}
-
-#[inline(never)]
-fn convolution_wide(
+fn convolution<L: Lanes>(
     vector: &KernelVector<'_>,
     a: &[f32],
     rest: &[&[f32]],
@@ -92,9 +80,9 @@ fn convolution_wide(
 ) -> Option<Result<(), Error>> {
     let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
     Some(match vector.name {
-        "forward" => forward_wide(&window, a, second, bias, out),
-        "transposed" => transposed_wide(&window, a, second, KernelStrides::onnx(&window), bias, out),
-        _ => kernel_grad_wide(&window, a, second, out),
+        "forward" => forward::<L>(&window, a, second, bias, out),
+        "transposed" => transposed::<L>(&window, a, second, KernelStrides::onnx(&window), bias, out),
+        _ => kernel_grad::<L>(&window, a, second, out),
     })
 }
 
@@ -110,8 +98,8 @@ fn multiply(
     let stack = Walk::new(&[], [&[], &[]], [0, 0])?;
     let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
     match form {
-        0 => Some(product(&shape, a, second, out)),
-        1 => Some(product_wide(&shape, a, second, out)),
+        0 => Some(product::<Narrow>(&shape, a, second, out)),
+        1 => Some(product::<Wide>(&shape, a, second, out)),
         _ => None,
     }
 }
@@ -129,12 +117,12 @@ fn multiply_quantized(
     match form {
         0 => {
             let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
-            with_weight(rest, inner, |weight| quantized::product_right(&shape, a, weight, out))
+            with_weight(rest, inner, |weight| quantized::product_right::<Narrow>(&shape, a, weight, out))
         }
         // The product of the transposes has the weight on the left.
         1 => {
             let turned = Product::new([columns, rows, terms], [1, columns], [1, terms], stack)?;
-            with_weight(rest, inner, |weight| quantized::product_left(&turned, weight, a, out))
+            with_weight(rest, inner, |weight| quantized::product_left::<Narrow>(&turned, weight, a, out))
         }
         _ => None,
     }
@@ -150,8 +138,8 @@ fn convolution_quantized(
     let window = window(vector.sizes)?;
     let (inner, strides) = (window.kernel_len() / window.outputs, KernelStrides::onnx(&window));
     with_weight(rest, inner, |kernel| match vector.name {
-        "forward_quantized" => quantized::forward(&window, a, kernel, None, out),
-        _ => quantized::transposed(&window, a, kernel, strides, None, out),
+        "forward_quantized" => quantized::forward::<Narrow>(&window, a, kernel, None, out),
+        _ => quantized::transposed::<Narrow>(&window, a, kernel, strides, None, out),
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
         (Readout::PerSample, 1),
         (Readout::Norms, 1),
         (Readout::ClippedSum, 2),
-        (Readout::Factored { positions: true }, 1),
+        (Readout::Factored { positions: true, groups: false }, 1),
     ] {
         let options = DeriveOptions {
             output: output.clone(),

@@ -6,7 +6,7 @@ use crate::library::Library;
 use crate::names::c_comment;
 use crate::network::{Network, Parameter, Part, Port};
 use crate::schedule::{Constants, Operand, Schedule, Source};
-use crate::source::{arguments, output_arguments, rendered};
+use crate::source::{arguments, output_arguments, part_len, rendered};
 use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
@@ -267,13 +267,9 @@ impl Writer<'_> {
                     format!("damper_nn_outer({left}, {rows}, {right}, {columns}, sink);")
                 }
                 Part::Kernel(dy, x, window) => {
-                    let ((dy, dy_len), (x, x_len)) = (read(dy), read(x));
-                    let (outputs, channels) = (dy_len / window.output_len().max(1), x_len / window.input_len().max(1));
-                    let shape = self.library.shape("Window", window);
-                    format!(
-                        "float taps[{}] = {{0}};\n    damper_nn_kernel_grad({shape}, {dy}, {outputs}, {x}, {channels}, taps, sink);",
-                        window.kernel_len()
-                    )
+                    let ((dy, _), (x, _)) = (read(dy), read(x));
+                    let (shape, part) = (self.library.shape("Window", window), part_len(window));
+                    format!("float part[{part}];\n    damper_nn_kernel_grad({shape}, {dy}, {x}, part, {part}, sink);")
                 }
             };
             let _ = write!(

@@ -82,11 +82,21 @@ impl Library {
             Kernel::Product(product) => {
                 let shape = self.shape("Product", product);
                 let operands = "shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]";
-                self.function("product", operands, "product::product(shape, a, b, out)", &[&shape, one, out])
+                self.function("product", operands, "product::product::<Narrow>(shape, a, b, out)", &[&shape, one, out])
             }
             Kernel::Forward(window) => self.forward(window, reads, out),
             Kernel::Transposed(window, strides) => self.transposed(window, strides, reads, out),
             Kernel::MaxPool(window) => self.pool("max_pool", window, "pool::max_pool(window, x, out)", one, out),
+            Kernel::MaxPoolGrad(window) => {
+                let operands = "window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]";
+                let window = self.shape("Window", window);
+                self.function(
+                    "max_pool_grad",
+                    operands,
+                    "pool::max_pool_grad(window, dy, x, y, out)",
+                    &[&window, one, out],
+                )
+            }
             Kernel::AveragePool(window, counts_outside) => {
                 let name = if *counts_outside { "average_pool_of_all" } else { "average_pool" };
                 self.pool(name, window, &format!("pool::average_pool(window, {counts_outside}, x, out)"), one, out)
@@ -104,8 +114,8 @@ impl Library {
             Kernel::Product(product) => {
                 let shape = self.shape("Product", product);
                 let (name, body) = match slot {
-                    0 => ("product_left", "quantized::product_left(shape, weight, x, out)"),
-                    _ => ("product_right", "quantized::product_right(shape, x, weight, out)"),
+                    0 => ("product_left", "quantized::product_left::<Narrow>(shape, weight, x, out)"),
+                    _ => ("product_right", "quantized::product_right::<Narrow>(shape, x, weight, out)"),
                 };
                 let operands = "shape: &Product, weight: &Quantized<'_>, x: &[f32], out: &mut [f32]";
                 self.function(name, operands, body, &[&shape, weight, &reads[1 - slot], out])
@@ -115,7 +125,7 @@ impl Library {
                 self.function(
                     "forward_quantized",
                     "window: &Window, kernel: &Quantized<'_>, x: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
-                    "quantized::forward(window, x, kernel, bias, out)",
+                    "quantized::forward::<Narrow>(window, x, kernel, bias, out)",
                     &[&window, weight, &reads[0], &self.bias(reads), out],
                 )
             }
@@ -124,7 +134,7 @@ impl Library {
                 self.function(
                     "transposed_quantized",
                     "window: &Window, strides: &KernelStrides, kernel: &Quantized<'_>, y: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
-                    "quantized::transposed(window, y, kernel, *strides, bias, out)",
+                    "quantized::transposed::<Narrow>(window, y, kernel, *strides, bias, out)",
                     &[&window, &strides, weight, &reads[0], &self.bias(reads), out],
                 )
             }
@@ -177,13 +187,13 @@ impl Library {
         let window = self.shape("Window", window);
         let operands = "window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]";
         let arguments = [&*window, &reads[0], &reads[1], &self.bias(reads), out];
-        self.function("forward", operands, "convolution::forward(window, x, kernel, bias, out)", &arguments)
+        self.function("forward", operands, "convolution::forward::<Narrow>(window, x, kernel, bias, out)", &arguments)
     }
 
     fn transposed(&mut self, window: &Window, strides: &KernelStrides, reads: &[String], out: &str) -> String {
         let (window, strides) = (self.shape("Window", window), self.shape("KernelStrides", strides));
         let operands = "window: &Window, strides: &KernelStrides, y: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]";
-        let body = "convolution::transposed(window, y, kernel, *strides, bias, out)";
+        let body = "convolution::transposed::<Narrow>(window, y, kernel, *strides, bias, out)";
         let arguments = [&*window, &strides, &reads[0], &reads[1], &self.bias(reads), out];
         self.function("transposed", operands, body, &arguments)
     }

@@ -44,13 +44,8 @@ pub(crate) fn gradient(network: &Network, grad: &GradGraph, params: &[f32]) -> R
                     }
                     Part::Kernel(_, _, window) => {
                         let (dy, x) = (next(), next());
-                        let window = damper_nn::Window {
-                            channels: x.len() / window.input_len(),
-                            outputs: dy.len() / window.output_len(),
-                            ..*window
-                        };
                         let mut kernel = vec![0.0; parameter.len];
-                        damper_nn::convolution::kernel_grad_wide(&window, dy, x, &mut kernel)
+                        damper_nn::convolution::kernel_grad::<damper_nn::Wide>(window, dy, x, &mut kernel)
                             .expect("the outputs have the window's shapes");
                         whole.extend(kernel);
                     }

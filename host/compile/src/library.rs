@@ -72,6 +72,7 @@ impl Library {
             ("Error", "damper_nn::Error"),
             ("Fold", "damper_nn::reduce::Fold"),
             ("KernelStrides", "damper_nn::convolution::KernelStrides"),
+            ("Narrow", "damper_nn::Narrow"),
             ("Product", "damper_nn::product::Product"),
             ("Quantized", "damper_nn::quantized::Quantized"),
             ("Reduction", "damper_nn::reduce::Reduction"),

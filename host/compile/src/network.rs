@@ -2,7 +2,7 @@
 
 use crate::error::CompileError;
 use crate::schedule::{Constants, Operand, Schedule};
-use damper_grad::GradGraph;
+use damper_grad::{GradGraph, KernelWindows};
 use damper_onnx::graph::Graph;
 use damper_onnx::{DType, Dim, TensorSpec};
 use damper_runtime::SessionSpec;
@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Whole(Operand),
     /// The outer product of two vectors.
     Outer(Operand, Operand),
-    /// The gradient of a kernel: of the gradient `[O, *windows]` and the image `[C, *image]`, under windows over one channel.
+    /// The gradient of a kernel: of the gradient `[O, *windows]` and the image `[C, *image]`.
     Kernel(Operand, Operand, damper_nn::Window),
 }
 
@@ -164,10 +164,10 @@ fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, C
         let part = match output.name.strip_prefix(LEFT) {
             None => Part::Whole(operand),
             Some(name) => {
-                let (_, right) = next()?;
+                let (right_spec, right) = next()?;
                 match grad.windows.iter().find(|(kernel, _)| kernel == name) {
                     None => Part::Outer(operand, right),
-                    Some((_, window)) => Part::Kernel(operand, right, one_channel(window)?),
+                    Some((_, windows)) => Part::Kernel(operand, right, kernel_window(windows, output, right_spec)?),
                 }
             }
         };
@@ -178,8 +178,13 @@ fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, C
     Ok(parameters)
 }
 
-/// The windows over one channel, for one channel of the output.
-fn one_channel(window: &damper_grad::SlidingWindow) -> Result<damper_nn::Window, CompileError> {
-    let one = damper_nn::Window::of_lists(1, 1, window.lists());
-    one.ok_or_else(|| CompileError::new("a convolution is over neither a line nor a plane: a defect in damper"))
+/// The windows of the image `[N, C, *image]` for a gradient `[N, O, *windows]`.
+fn kernel_window(
+    KernelWindows { window, groups }: &KernelWindows,
+    gradient: &TensorSpec,
+    image: &TensorSpec,
+) -> Result<damper_nn::Window, CompileError> {
+    let channels = |spec: &TensorSpec| spec.shape.get(1).map_or(0, |dim| dim.extent(1));
+    let window = damper_nn::Window::of_lists(channels(image), channels(gradient), *groups, window.lists());
+    window.ok_or_else(|| CompileError::new("a convolution is over neither a line nor a plane: a defect in damper"))
 }

@@ -200,9 +200,9 @@ impl Writer<'_> {
                 Part::Outer(left, right) => format!("outer({}, {}, sink);", read(left), read(right)),
                 Part::Kernel(dy, x, window) => {
                     let (dy, x) = (read(dy), read(x));
-                    let taps = window.kernel_len();
+                    let part = part_len(window);
                     let window = self.library.shape("Window", window);
-                    format!("kernel({window}, {dy}, {x}, &mut [0.0; {taps}], sink)?;")
+                    format!("kernel({window}, {dy}, {x}, &mut [0.0; {part}], sink)?;")
                 }
             };
             let _ = write!(
@@ -214,6 +214,14 @@ impl Writer<'_> {
         }
         body
     }
+}
+
+/// Values of a kernel's gradient that are computed at once: whole outputs of a group, up to 3 KB, or four outputs if they take more. Each
+/// output that is computed with others takes fewer instructions.
+pub(crate) fn part_len(window: &damper_nn::Window) -> usize {
+    const MOST: usize = 768;
+    let of_output = window.output_taps().max(1);
+    of_output * (MOST / of_output).max(4).min(window.group_outputs())
 }
 
 /// The module of the constants: long ones of floats in a file beside it.

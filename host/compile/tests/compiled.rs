@@ -50,8 +50,11 @@ fn compiled(
     to: CompileOptions,
 ) -> Result<Compiled, CompileError> {
     let graph = Graph::from_model(model, graph_options).unwrap();
-    let grad =
-        derive(&graph, &DeriveOptions { readout: Readout::Factored { positions: false }, ..options.clone() }).unwrap();
+    let grad = derive(
+        &graph,
+        &DeriveOptions { readout: Readout::Factored { positions: false, groups: true }, ..options.clone() },
+    )
+    .unwrap();
     let compiled = compile(&graph, &grad, &CompileOptions { name: name.into(), ..to })?;
     models::write(name, (model, graph_options), options, &grad, &compiled);
     Ok(compiled)

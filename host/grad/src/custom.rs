@@ -158,18 +158,24 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     }
 }
 
-/// `MaxPoolGrad`: `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]` of windows of 2×2 over all of a plane, with the
-/// attribute `stride`, 1 or 2. Each entry is rounded as the lowering rounds it, which is in `rules/max_pool.rs`.
+/// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` of windows that cover all of a line or a plane. The
+/// attribute `stride` is 1 or 2, of windows of 2×2 only. The attribute `kernel_shape` is that of windows that tile the input. Each entry is
+/// rounded as the lowering rounds it, which is in `rules/max_pool.rs`.
 pub fn max_pool_grad(
     em: &mut Emitter,
-    stride: i64,
+    (stride, tiles): (Option<i64>, Option<&[usize]>),
     inputs: [&Var; 3],
     lowering: impl FnOnce(&mut Emitter) -> Var,
 ) -> Var {
-    if !inputs.iter().all(|var| var.dtype == DType::F32 && var.batch == inputs[0].batch) {
+    if stride.is_none() && tiles.is_none()
+        || !inputs.iter().all(|var| var.dtype == DType::F32 && var.batch == inputs[0].batch)
+    {
         return lowering(em);
     }
-    em.custom("MaxPoolGrad", &inputs, vec![make_attr_int("stride", stride)], |em| vec![lowering(em)]).remove(0)
+    let tiles = tiles.map(|kernel| kernel.iter().map(|extent| *extent as i64).collect::<Vec<_>>());
+    let attributes = tiles.map(|kernel| make_attr_ints("kernel_shape", &kernel)).into_iter();
+    let attributes = attributes.chain(stride.map(|stride| make_attr_int("stride", stride))).collect();
+    em.custom("MaxPoolGrad", &inputs, attributes, |em| vec![lowering(em)]).remove(0)
 }
 
 /// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a convolution's kernel, of floats

@@ -6,14 +6,15 @@ mod sweep;
 
 use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
+use super::factor::KernelFactors;
 use super::grad_graph::GradGraph;
+use super::grad_graph::KernelWindows;
 use super::loss;
 use super::lower::lower;
 use super::options::DeriveOptions;
 use super::readout::{
     ClipInputs, GradOutputs, GradStrategy, ParamGrad, Readout, clipped_sum, factored, norms, per_sample, strategies,
 };
-use super::window::SlidingWindow;
 use assemble::{assemble, spec};
 use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
 use damper_onnx::pb::NodeProto;
@@ -113,7 +114,7 @@ struct ReadOut {
     norm: Option<Var>,
     /// Each output beside the norm, by name.
     each: Vec<(String, Var)>,
-    windows: Vec<(String, SlidingWindow)>,
+    windows: Vec<(String, KernelWindows)>,
     /// Multiply-adds of who reads factors, a sample.
     left_to_reader: u64,
     /// Entries of gradients that the reader makes of factors.
@@ -135,8 +136,8 @@ fn read_out(
     let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
     (out.norm, out.each) = match (readout, bounds) {
         (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(em, grads))),
-        (Readout::Factored { positions }, _) => {
-            let parts = factored(em, grads, positions).into_iter().zip(grads);
+        (Readout::Factored { positions, groups }, _) => {
+            let parts = factored(em, grads, positions, groups).into_iter().zip(grads);
             let parts = names().zip(parts).flat_map(|(name, (part, grad))| {
                 out.left_to_reader += part.multiply_adds();
                 out.made +=
@@ -144,9 +145,9 @@ fn read_out(
                 let (l, r) = match part {
                     GradOutputs::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
                     GradOutputs::Outer(l, r) | GradOutputs::Positions(l, r) | GradOutputs::Rows(l, r) => (l, r),
-                    GradOutputs::Kernel(l, r, window) => {
-                        out.windows.push((name.clone(), window));
-                        (l, r)
+                    GradOutputs::Kernel(KernelFactors { left, input, window, groups }) => {
+                        out.windows.push((name.clone(), KernelWindows { window, groups }));
+                        (left, input)
                     }
                 };
                 vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)]

@@ -62,6 +62,19 @@ impl Term {
     }
 }
 
+/// The gradient of a convolution's kernel, not computed.
+#[derive(Clone, Debug)]
+pub struct KernelFactors {
+    /// The gradient of the products, `[N, O, *output]`.
+    pub left: Var,
+    /// The input that patches are taken of, `[N, C, *input]`.
+    pub input: Var,
+    /// The windows over the input.
+    pub window: SlidingWindow,
+    /// Groups of the convolution's channels.
+    pub groups: usize,
+}
+
 /// A factored per-sample gradient: a sum of terms of one shape, under one list of views.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FactoredGrad {
@@ -89,21 +102,38 @@ impl FactoredGrad {
         grad.reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&shape)
     }
 
-    /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
-    /// `[N, O, *output]`, what patches are taken of, `[N, C, *input]`, and the window. `None` but for floats under windows over a line or a plane,
-    /// without holes along the line.
-    pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, SlidingWindow)> {
+    /// As [`of_kernel`](Self::of_kernel), of a convolution in `groups`: `left` is `[N, groups, O / groups, L]`.
+    pub fn of_grouped_kernel(left: FactorSide, x: Var, window: SlidingWindow, groups: usize) -> Self {
+        let shape = [&[groups * left.extent(), x.shape[1] / groups], &window.kernel[..]].concat();
+        Self::new(left, FactorSide::grouped_patches(x, window, groups)).reshape(&shape)
+    }
+
+    /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel) or
+    /// [`of_grouped_kernel`](Self::of_grouped_kernel). `None` except for floats under windows over a line or a plane, without holes along the
+    /// line.
+    pub fn kernel(&self, em: &mut Emitter) -> Option<KernelFactors> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
-        let as_given = Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last());
+        let groups = right.groups().unwrap_or(1);
+        let as_given = match groups {
+            1 => Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last()),
+            _ => Self::of_grouped_kernel(left.clone(), x.clone(), window.clone(), groups),
+        };
         let has_form = x.dtype == DType::F32 && window.kernel.len() <= 2 && window.dilation.last() == Some(&1);
         if self.views != as_given.views || !has_form {
             return None;
         }
         let left = left.with_positions_last(em);
         // As it came from the sweep, not reshaped.
-        let by_window = [&left.shape[..2], &window.output[..]].concat();
-        Some((em.reshape(&left, &by_window, left.batch), x.clone(), window.clone()))
+        let outputs = left.shape[1..left.rank() - 1].iter().product();
+        let by_window = [&[left.shape[0], outputs], &window.output[..]].concat();
+        let left = em.reshape(&left, &by_window, left.batch);
+        Some(KernelFactors { left, input: x.clone(), window: window.clone(), groups })
+    }
+
+    /// Returns true if it is a stack of matrices, one a group.
+    pub fn has_groups(&self) -> bool {
+        self.groups().is_some()
     }
 
     fn groups(&self) -> Option<usize> {
@@ -241,7 +271,9 @@ impl FactoredGrad {
 
     /// As [`materialise`](Self::materialise); the gradient of a convolution's kernel is one operator.
     pub fn materialise_at_once(&self, em: &mut Emitter) -> Var {
-        let Some((left, input, window)) = self.kernel(em) else { return self.materialise(em) };
+        // The operator has no groups.
+        let factors = if self.has_groups() { None } else { self.kernel(em) };
+        let Some(KernelFactors { left, input, window, .. }) = factors else { return self.materialise(em) };
         let by_conv = self.terms[0].right.has_positions_last();
         kernel_grad(em, [&left, &input], &window, |em| {
             let rows = em.per_sample(&left, &[left.shape[1], window.positions()]);

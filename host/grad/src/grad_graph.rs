@@ -31,13 +31,22 @@ pub struct GradGraph {
     pub outputs: Vec<TensorSpec>,
     /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
     /// windows over the latter.
-    pub windows: Vec<(String, SlidingWindow)>,
+    pub windows: Vec<(String, KernelWindows)>,
     /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
     pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.
     pub strategies: Vec<GradStrategy>,
     /// The cost of a run.
     pub cost: Cost,
+}
+
+/// The windows of a convolution whose kernel's gradient the reader computes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KernelWindows {
+    /// The windows over the input.
+    pub window: SlidingWindow,
+    /// Groups of channels.
+    pub groups: usize,
 }
 
 impl GradGraph {

@@ -31,7 +31,7 @@ pub use cost::Cost;
 pub use derive::{FrozenPart, UNREACHED, derive};
 pub use derive_error::DeriveError;
 pub use factor::Costs;
-pub use grad_graph::GradGraph;
+pub use grad_graph::{GradGraph, KernelWindows};
 pub use options::{DeriveOptions, LabelWeights, Loss, LossReduction};
 pub use readout::{GradStrategy, Readout};
 pub use rules::{has_nonzero_derivative, is_differentiated, rules};

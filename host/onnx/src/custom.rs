@@ -41,7 +41,7 @@ pub fn rename_tensor(node: &mut NodeProto, from: &str, to: &str) {
 }
 
 /// Writes the custom operators of `model` in standard ones, but for those for which `has_kernel` holds: they lose their lowering.
-pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&str) -> bool) {
+pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let Some(graph) = &mut model.graph else { return };
     lower_nodes(graph, has_kernel);
     model.opset_import.retain(|import| import.domain != CUSTOM_DOMAIN);
@@ -52,11 +52,11 @@ pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&str) -> bool) {
 
 /// As [`lower_custom`]. A node that a lowering has and the graph or another lowering has too is written once: tract merges what is the
 /// same, and may leave neither.
-pub fn lower_nodes(graph: &mut GraphProto, has_kernel: impl Fn(&str) -> bool) {
+pub fn lower_nodes(graph: &mut GraphProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     let mut lowered = Vec::with_capacity(graph.node.len());
     for mut node in std::mem::take(&mut graph.node) {
-        if node.domain == CUSTOM_DOMAIN && has_kernel(&node.op_type) {
+        if node.domain == CUSTOM_DOMAIN && has_kernel(&node) {
             node.attribute.retain(|attribute| attribute.name != LOWERING);
         }
         match lowering(&node) {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn an_operator_with_a_kernel_stays() {
         let mut kept = model(&["sum"]);
-        lower_custom(&mut kept, |op| op == "Square");
+        lower_custom(&mut kept, |node| node.op_type == "Square");
         assert_eq!(written(&kept), ["y = Square(x)", "z = Mul(x, x)", "sum = Add(y, z)"]);
         assert!(lowering(&kept.graph.as_ref().unwrap().node[0]).is_empty());
         assert_eq!(kept.opset_import[0].domain, CUSTOM_DOMAIN);

@@ -1,4 +1,6 @@
 use super::*;
+use crate::Error;
+use crate::tile::{Narrow, Wide};
 use crate::window::Axis;
 use damper_testing::Random;
 use std::vec::Vec;
@@ -47,98 +49,134 @@ fn assert_near(got: &[f32], want: &[f64]) {
     }
 }
 
+/// NaN is NaN, whatever its payload.
 fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|x| x.to_bits()).collect()
+    values.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
-// Each form is the sum over all products in f64, and the wide one has the bits of the small one.
+/// The bits of what `run` writes into `len` values.
+fn written(len: usize, run: impl FnOnce(&mut [f32])) -> Vec<u32> {
+    let mut out = std::vec![f32::NAN; len];
+    run(&mut out);
+    bits(&out)
+}
+
+/// Asserts that each kernel has the bits of its definition, narrow and wide, with any layout of the kernel and any part of a gradient.
+fn assert_bits(random: &mut Random, window: &Window, x: &[f32], kernel: &[f32], dy: &[f32]) {
+    let (bias, dx_bias) = (values(random, window.outputs), values(random, window.channels));
+    for bias in [None, Some(&bias[..])] {
+        let want = written(dy.len(), |out| reference::forward(window, x, kernel, bias, out));
+        assert_eq!(
+            written(dy.len(), |out| forward::<Narrow>(window, x, kernel, bias, out).unwrap()),
+            want,
+            "{window:?}"
+        );
+        assert_eq!(written(dy.len(), |out| forward::<Wide>(window, x, kernel, bias, out).unwrap()), want, "{window:?}");
+    }
+    let (channels, taps) = (window.group_channels(), window.taps());
+    let first = KernelStrides::taps_first(window);
+    let mut laid = std::vec![0.0; kernel.len()];
+    for (at, weight) in kernel.iter().enumerate() {
+        let (o, c, t) = (at / (channels * taps), at / taps % channels, at % taps);
+        laid[o * first.output + c * first.channel + t * first.tap] = *weight;
+    }
+    for bias in [None, Some(&dx_bias[..])] {
+        let onnx = KernelStrides::onnx(window);
+        let want = written(x.len(), |out| reference::transposed(window, dy, kernel, onnx, bias, out));
+        for (kernel, strides) in [(kernel, onnx), (&laid, first)] {
+            let narrow = written(x.len(), |out| transposed::<Narrow>(window, dy, kernel, strides, bias, out).unwrap());
+            let wide = written(x.len(), |out| transposed::<Wide>(window, dy, kernel, strides, bias, out).unwrap());
+            assert_eq!((&narrow, &wide), (&want, &want), "{window:?}");
+        }
+    }
+    let want = written(kernel.len(), |out| reference::kernel_grad(window, dy, x, out));
+    assert_eq!(written(kernel.len(), |out| kernel_grad::<Narrow>(window, dy, x, out).unwrap()), want, "{window:?}");
+    assert_eq!(written(kernel.len(), |out| kernel_grad::<Wide>(window, dy, x, out).unwrap()), want, "{window:?}");
+    let mut part = std::vec![f32::NAN; window.output_taps() * (1 + random.below(4))];
+    let mut parts = std::vec![];
+    kernel_grad_in_parts::<Narrow>(window, dy, x, &mut part, |part| parts.extend_from_slice(part)).unwrap();
+    assert_eq!(bits(&parts), want, "{window:?}");
+}
+
+// The definitions are sums over all products in f64, and the kernels have their bits.
 #[test]
 fn convolutions_match_products_in_f64() {
     let mut random = Random(7);
-    for _ in 0..150 {
-        let window = window(&mut random);
+    for case in 0..240 {
+        let mut window = window(&mut random);
+        if case % 3 == 0 {
+            // Depthwise.
+            window = Window::new(window.channels, window.channels, window.channels, window.axes).unwrap();
+        }
         let (x, kernel) = (values(&mut random, window.input_len()), values(&mut random, window.kernel_len()));
         let dy = values(&mut random, window.output_len());
-        let (bias, dx_bias) = (values(&mut random, window.outputs), values(&mut random, window.channels));
-        let mut want = bias.iter().flat_map(|b| std::vec![f64::from(*b); window.positions()]).collect::<Vec<_>>();
-        let mut dx = dx_bias.iter().flat_map(|b| std::vec![f64::from(*b); window.area()]).collect::<Vec<_>>();
+        let (mut want, mut dx) = (std::vec![0.0f64; dy.len()], std::vec![0.0f64; x.len()]);
         let mut dk = std::vec![0.0f64; kernel.len()];
         each_product(&window, |o, i, k| {
             want[o] += f64::from(x[i]) * f64::from(kernel[k]);
             dx[i] += f64::from(dy[o]) * f64::from(kernel[k]);
             dk[k] += f64::from(dy[o]) * f64::from(x[i]);
         });
-        let (mut small, mut wide) = (std::vec![f32::NAN; want.len()], std::vec![f32::NAN; want.len()]);
-        forward(&window, &x, &kernel, Some(&bias), &mut small).unwrap();
-        forward_wide(&window, &x, &kernel, Some(&bias), &mut wide).unwrap();
-        assert_near(&small, &want);
-        assert_eq!(bits(&small), bits(&wide), "{window:?}");
-
-        let strides = KernelStrides::onnx(&window);
-        let (mut small, mut wide) = (std::vec![f32::NAN; dx.len()], std::vec![f32::NAN; dx.len()]);
-        transposed(&window, &dy, &kernel, strides, Some(&dx_bias), &mut small).unwrap();
-        transposed_wide(&window, &dy, &kernel, strides, Some(&dx_bias), &mut wide).unwrap();
-        assert_near(&small, &dx);
-        assert_eq!(bits(&small), bits(&wide), "{window:?}");
-        let first = KernelStrides::taps_first(&window);
-        let (channels, taps) = (window.group_channels(), window.taps());
-        let mut laid = std::vec![0.0; kernel.len()];
-        for (at, weight) in kernel.iter().enumerate() {
-            let (o, c, t) = (at / (channels * taps), at / taps % channels, at % taps);
-            laid[o * first.output + c * first.channel + t * first.tap] = *weight;
-        }
-        transposed_wide(&window, &dy, &laid, first, Some(&dx_bias), &mut wide).unwrap();
-        assert_eq!(bits(&small), bits(&wide), "{window:?}");
-
-        let (mut small, mut wide) = (std::vec![f32::NAN; dk.len()], std::vec![f32::NAN; dk.len()]);
-        kernel_grad(&window, &dy, &x, &mut small).unwrap();
-        kernel_grad_wide(&window, &dy, &x, &mut wide).unwrap();
-        assert_near(&small, &dk);
-        assert_eq!(bits(&small), bits(&wide), "{window:?}");
+        let mut out = std::vec![f32::NAN; dy.len()];
+        reference::forward(&window, &x, &kernel, None, &mut out);
+        assert_near(&out, &want);
+        let mut out = std::vec![f32::NAN; x.len()];
+        reference::transposed(&window, &dy, &kernel, KernelStrides::onnx(&window), None, &mut out);
+        assert_near(&out, &dx);
+        let mut out = std::vec![f32::NAN; kernel.len()];
+        reference::kernel_grad(&window, &dy, &x, &mut out);
+        assert_near(&out, &dk);
+        assert_bits(&mut random, &window, &x, &kernel, &dy);
     }
 }
 
-// Sums of more than one block have the same bits in both forms.
+// Sums of more than one block, also of one channel by itself.
 #[test]
 fn long_sums_have_the_same_bits() {
     let mut random = Random(9);
     let axis = Axis { input: 14, output: 12, kernel: 3, stride: 1, dilation: 1, before: 0 };
-    let window = Window::new(17, 70, 1, [axis, axis]).unwrap();
-    let (x, kernel) = (values(&mut random, window.input_len()), values(&mut random, window.kernel_len()));
-    let dy = values(&mut random, window.output_len());
-    let (mut small, mut wide) = (std::vec![0.0; dy.len()], std::vec![0.0; dy.len()]);
-    forward(&window, &x, &kernel, None, &mut small).unwrap();
-    forward_wide(&window, &x, &kernel, None, &mut wide).unwrap();
-    assert_eq!(bits(&small), bits(&wide));
-    let (mut small, mut wide) = (std::vec![0.0; x.len()], std::vec![0.0; x.len()]);
-    let strides = KernelStrides::onnx(&window);
-    transposed(&window, &dy, &kernel, strides, None, &mut small).unwrap();
-    transposed_wide(&window, &dy, &kernel, strides, None, &mut wide).unwrap();
-    assert_eq!(bits(&small), bits(&wide));
-    let (mut small, mut wide) = (std::vec![0.0; kernel.len()], std::vec![0.0; kernel.len()]);
-    kernel_grad(&window, &dy, &x, &mut small).unwrap();
-    kernel_grad_wide(&window, &dy, &x, &mut wide).unwrap();
-    assert_eq!(bits(&small), bits(&wide));
+    let long = Axis { input: 90, output: 20, kernel: 70, stride: 1, dilation: 1, before: 3 };
+    for window in [Window::new(17, 70, 1, [axis, axis]), Window::new(2, 2, 2, [Axis::POINT, long])] {
+        let window = window.unwrap();
+        let (x, kernel) = (values(&mut random, window.input_len()), values(&mut random, window.kernel_len()));
+        let dy = values(&mut random, window.output_len());
+        assert_bits(&mut random, &window, &x, &kernel, &dy);
+    }
 }
 
-// A weight that is not finite meets what is outside the image in both forms alike.
+// What is not finite meets the pads: the sums are NaN at the same places. Zeros keep the sign that the definition gives them.
 #[test]
-fn infinite_weights_meet_the_pads() {
-    let axis = Axis { input: 2, output: 2, kernel: 3, stride: 1, dilation: 1, before: 1 };
-    let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
-    let (mut small, mut wide) = ([0.0; 2], [0.0; 2]);
-    forward(&window, &[1.0, 2.0], &[f32::INFINITY, 1.0, 1.0], None, &mut small).unwrap();
-    forward_wide(&window, &[1.0, 2.0], &[f32::INFINITY, 1.0, 1.0], None, &mut wide).unwrap();
-    assert!(small[0].is_nan() && small[1] == f32::INFINITY && wide[0].is_nan() && wide[1] == f32::INFINITY);
+fn unusual_values_meet_the_pads() {
+    let mut random = Random(21);
+    for case in 0..300 {
+        let mut window = window(&mut random);
+        if case % 2 == 0 {
+            window = Window::new(window.channels, window.channels, window.channels, window.axes).unwrap();
+        }
+        let mut unusual = |len: usize| -> Vec<f32> {
+            let one = |random: &mut Random| match random.below(12) {
+                0 if case % 4 < 2 => f32::INFINITY,
+                1 if case % 4 < 2 => f32::NAN,
+                2 => f32::from_bits(random.below(100) as u32),
+                3 => f32::MAX,
+                4..7 => -0.0,
+                _ => random.signed(),
+            };
+            (0..len).map(|_| one(&mut random)).collect()
+        };
+        let (x, kernel) = (unusual(window.input_len()), unusual(window.kernel_len()));
+        let dy = unusual(window.output_len());
+        assert_bits(&mut random, &window, &x, &kernel, &dy);
+    }
 }
 
 #[test]
 fn wrong_lengths_are_refused() {
     let window = Window::new(1, 1, 1, [Axis::POINT, Axis::POINT]).unwrap();
     let mut out = [0.0];
-    assert_eq!(forward(&window, &[1.0, 2.0], &[1.0], None, &mut out), Err(Error::Length));
-    assert_eq!(forward_wide(&window, &[1.0], &[1.0], Some(&[]), &mut out), Err(Error::Length));
-    assert_eq!(kernel_grad(&window, &[], &[1.0], &mut out), Err(Error::Length));
+    assert_eq!(forward::<Narrow>(&window, &[1.0, 2.0], &[1.0], None, &mut out), Err(Error::Length));
+    assert_eq!(forward::<Wide>(&window, &[1.0], &[1.0], Some(&[]), &mut out), Err(Error::Length));
+    assert_eq!(kernel_grad::<Narrow>(&window, &[], &[1.0], &mut out), Err(Error::Length));
     assert!(Window::new(3, 4, 2, [Axis::POINT; 2]).is_none() && Window::new(1, 1, 0, [Axis::POINT; 2]).is_none());
     assert!(Window::new(1, 1, 1, [Axis { stride: 0, ..Axis::POINT }, Axis::POINT]).is_none());
     assert!(Window::new(usize::MAX, 1, 1, [Axis { input: 2, ..Axis::POINT }, Axis::POINT]).is_none());

@@ -1,18 +1,9 @@
 //! Matrix products of which one side is quantised.
 
-use super::{Block, Quantized};
-use crate::product::Product;
-use crate::sum::BLOCK;
+use super::{Quantized, QuantizedRows};
+use crate::product::{Product, matrix};
+use crate::tile::{Lanes, Strided};
 use crate::{Error, check};
-
-/// One side of a product: from one of its lines to the next, from one term, and from a line's entry of the output to the next line's.
-#[derive(Clone, Copy)]
-struct Side {
-    lines: usize,
-    line: usize,
-    term: usize,
-    out: usize,
-}
 
 /// As [`product`](crate::product::product), with the same bits, of a quantised `a`.
 ///
@@ -20,15 +11,24 @@ struct Side {
 ///
 /// An operand is shorter than the strides need, or `out` has another length.
 #[inline(always)]
-pub fn product_left(shape: &Product, a: &Quantized<'_>, b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+pub fn product_left<L: Lanes>(shape: &Product, a: &Quantized<'_>, b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let [a_needed, b_needed] = shape.needed;
     a.check(a_needed)?;
     check(b.len() >= b_needed && out.len() == shape.len)?;
-    let (rows, columns) = sides(shape);
+    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
     shape.each_place(
         out,
         #[inline(always)]
-        |a_at, b_at, out| lines(shape.terms, (a, a_at, rows), (b.get(b_at..).unwrap_or_default(), columns), out),
+        |a_at, b_at, out| {
+            let left = QuantizedRows { weight: a, start: a_at, row_stride: a_row, term_stride: a_term };
+            let x = b.get(b_at..).unwrap_or_default();
+            matrix::<L>(
+                [shape.rows, shape.columns, shape.terms],
+                &left,
+                &Strided { x, row_stride: b_column, term_stride: b_term },
+                out,
+            );
+        },
     );
     Ok(())
 }
@@ -39,60 +39,26 @@ pub fn product_left(shape: &Product, a: &Quantized<'_>, b: &[f32], out: &mut [f3
 ///
 /// Those of [`product_left`].
 #[inline(always)]
-pub fn product_right(shape: &Product, a: &[f32], b: &Quantized<'_>, out: &mut [f32]) -> Result<(), Error> {
+pub fn product_right<L: Lanes>(shape: &Product, a: &[f32], b: &Quantized<'_>, out: &mut [f32]) -> Result<(), Error> {
     let [a_needed, b_needed] = shape.needed;
     b.check(b_needed)?;
     check(a.len() >= a_needed && out.len() == shape.len)?;
-    let (rows, columns) = sides(shape);
+    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
     shape.each_place(
         out,
         #[inline(always)]
-        |a_at, b_at, out| lines(shape.terms, (b, b_at, columns), (a.get(a_at..).unwrap_or_default(), rows), out),
+        |a_at, b_at, out| {
+            let right = QuantizedRows { weight: b, start: b_at, row_stride: b_column, term_stride: b_term };
+            let x = a.get(a_at..).unwrap_or_default();
+            matrix::<L>(
+                [shape.rows, shape.columns, shape.terms],
+                &Strided { x, row_stride: a_row, term_stride: a_term },
+                &right,
+                out,
+            );
+        },
     );
     Ok(())
-}
-
-/// The rows of `a` and the columns of `b`.
-#[inline(always)]
-fn sides(shape: &Product) -> (Side, Side) {
-    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
-    let rows = Side { lines: shape.rows, line: a_row, term: a_term, out: shape.columns };
-    (rows, Side { lines: shape.columns, line: b_column, term: b_term, out: 1 })
-}
-
-/// One product: for each line of the weight, block by block, the block's sum with each line of `x`.
-#[inline(always)]
-fn lines(
-    terms: usize,
-    (weight, start, of_weight): (&Quantized<'_>, usize, Side),
-    (x, of_x): (&[f32], Side),
-    out: &mut [f32],
-) {
-    if terms == 0 {
-        out.fill(0.0);
-    }
-    let mut block: Block = [0.0; BLOCK];
-    for line in 0..of_weight.lines {
-        for first in (0..terms).step_by(BLOCK) {
-            let block = block.get_mut(..BLOCK.min(terms - first)).unwrap_or_default();
-            let from = start.wrapping_add(line.wrapping_mul(of_weight.line));
-            weight.read(from.wrapping_add(first.wrapping_mul(of_weight.term)), of_weight.term, block);
-            for x_line in 0..of_x.lines {
-                let mut at = x_line.wrapping_mul(of_x.line).wrapping_add(first.wrapping_mul(of_x.term));
-                let mut sum = 0.0f32;
-                for weight in &*block {
-                    if let Some(x) = x.get(at) {
-                        sum += weight * x;
-                    }
-                    at = at.wrapping_add(of_x.term);
-                }
-                let at = line.wrapping_mul(of_weight.out).wrapping_add(x_line.wrapping_mul(of_x.out));
-                if let Some(out) = out.get_mut(at) {
-                    *out = if first == 0 { sum } else { *out + sum };
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -101,6 +67,7 @@ mod tests {
     use super::*;
     use crate::Walk;
     use crate::product::product;
+    use crate::tile::Narrow;
     use damper_testing::Random;
 
     // Either side quantised, at every stride, has the bits of the product of floats.
@@ -129,10 +96,10 @@ mod tests {
             let x = floats(&mut random, count * (rows * terms).max(terms * columns));
             let mut results = [(); 4].map(|()| std::vec![f32::NAN; shape.len]);
             let [left, want_left, right, want_right] = &mut results;
-            product_left(&shape, &a.weight(), &x, left).unwrap();
-            product(&shape, &a.floats, &x, want_left).unwrap();
-            product_right(&shape, &x, &b.weight(), right).unwrap();
-            product(&shape, &x, &b.floats, want_right).unwrap();
+            product_left::<Narrow>(&shape, &a.weight(), &x, left).unwrap();
+            product::<Narrow>(&shape, &a.floats, &x, want_left).unwrap();
+            product_right::<Narrow>(&shape, &x, &b.weight(), right).unwrap();
+            product::<Narrow>(&shape, &x, &b.floats, want_right).unwrap();
             assert_same(left, want_left);
             assert_same(right, want_right);
         }
@@ -143,10 +110,10 @@ mod tests {
         let stack = Walk::new(&[], [&[], &[]], [0, 0]).unwrap();
         let shape = Product::new([2, 2, 3], [3, 1], [2, 1], stack).unwrap();
         let weight = Quantized { values: &[1; 5], scales: &[1.0], zeros: &[0], inner: 5 };
-        assert_eq!(product_left(&shape, &weight, &[1.0; 6], &mut [0.0; 4]), Err(Error::Length));
+        assert_eq!(product_left::<Narrow>(&shape, &weight, &[1.0; 6], &mut [0.0; 4]), Err(Error::Length));
         let weight = Quantized { values: &[1; 6], scales: &[1.0], zeros: &[0], inner: 6 };
-        assert_eq!(product_right(&shape, &[1.0; 5], &weight, &mut [0.0; 4]), Err(Error::Length));
-        assert_eq!(product_right(&shape, &[1.0; 6], &weight, &mut [0.0; 5]), Err(Error::Length));
-        product_right(&shape, &[1.0; 6], &weight, &mut [0.0; 4]).unwrap();
+        assert_eq!(product_right::<Narrow>(&shape, &[1.0; 5], &weight, &mut [0.0; 4]), Err(Error::Length));
+        assert_eq!(product_right::<Narrow>(&shape, &[1.0; 6], &weight, &mut [0.0; 5]), Err(Error::Length));
+        product_right::<Narrow>(&shape, &[1.0; 6], &weight, &mut [0.0; 4]).unwrap();
     }
 }

@@ -23,8 +23,9 @@ enum Layout {
     PositionsLast,
     /// int64 `[N, T]`: position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
     Indices(usize),
-    /// `[N, C, *input]`: position `t` is the patch under a window, unfolded where it is needed and not before.
-    Patches { window: SlidingWindow, by_conv: bool },
+    /// `[N, C, *input]`: position `t` is the patch under a window, unfolded only where it is needed. In `groups` of channels, each with its own
+    /// part of the patch.
+    Patches { window: SlidingWindow, by_conv: bool, groups: usize },
 }
 
 impl FactorSide {
@@ -41,7 +42,12 @@ impl FactorSide {
     /// The patches of `x: [N, C, *input]` under `window`, `C·taps` entries each: in the order of the channels where they are
     /// unfolded by a convolution, else in the order of the taps.
     pub fn patches(x: Var, window: SlidingWindow, by_conv: bool) -> Self {
-        Self { var: x, layout: Layout::Patches { window, by_conv } }
+        Self { var: x, layout: Layout::Patches { window, by_conv, groups: 1 } }
+    }
+
+    /// The patches of `x: [N, C, *input]` under `window`, `C/groups·taps` entries a group, with a group axis. A convolution unfolds them.
+    pub fn grouped_patches(x: Var, window: SlidingWindow, groups: usize) -> Self {
+        Self { var: x, layout: Layout::Patches { window, by_conv: true, groups } }
     }
 
     /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, from 0 and below `extent`.
@@ -71,7 +77,8 @@ impl FactorSide {
         match self.layout {
             Layout::PositionsFirst => (self.var.rank() == 4).then(|| self.var.shape[2]),
             Layout::PositionsLast => (self.var.rank() == 4).then(|| self.var.shape[1]),
-            Layout::Indices(_) | Layout::Patches { .. } => None,
+            Layout::Patches { groups, .. } => (groups > 1).then_some(groups),
+            Layout::Indices(_) => None,
         }
     }
 
@@ -81,7 +88,7 @@ impl FactorSide {
             Layout::PositionsFirst => self.var.shape[self.var.rank() - 1],
             Layout::PositionsLast => self.var.shape[self.var.rank() - 2],
             Layout::Indices(extent) => *extent,
-            Layout::Patches { window, .. } => self.var.shape[1] * window.taps(),
+            Layout::Patches { window, groups, .. } => self.var.shape[1] / groups * window.taps(),
         }
     }
 
@@ -102,10 +109,13 @@ impl FactorSide {
 
     /// The same with its patches unfolded.
     pub fn unfolded(&self, em: &mut Emitter) -> Self {
-        let Layout::Patches { window, by_conv } = &self.layout else { return self.clone() };
+        let Layout::Patches { window, by_conv, groups } = &self.layout else { return self.clone() };
         if *by_conv {
-            let patches = window.unfold_by_conv(em, &self.var);
-            return Self::positions_last(em.per_sample(&patches, &[self.extent(), window.positions()]));
+            let patches = if window.is_pointwise() { self.var.clone() } else { window.unfold_by_conv(em, &self.var) };
+            let groups: &[usize] = if *groups == 1 { &[] } else { &[*groups] };
+            return Self::positions_last(
+                em.per_sample(&patches, &[groups, &[self.extent(), window.positions()]].concat()),
+            );
         }
         Self::positions_first(window.unfold_by_gather(em, &self.var))
     }

@@ -13,8 +13,7 @@
 
 use super::read::ParamGrad;
 use crate::emit::{Emitter, Var};
-use crate::factor::Grad;
-use crate::window::SlidingWindow;
+use crate::factor::{Grad, KernelFactors};
 
 /// Entries from which on two outputs are cheaper than one.
 const LEAST: usize = 1 << 10;
@@ -29,9 +28,8 @@ pub enum GradOutputs {
     Positions(Var, Var),
     /// `[N, T]` and `[N, T, c]`: position `t` adds its row to that of the gradient whose index it has.
     Rows(Var, Var),
-    /// `[N, O, *output]`, `[N, C, *input]`: the gradient of a kernel `[O, C, *kernel]` is the sum over the windows of the former's
-    /// vector times the latter's patch.
-    Kernel(Var, Var, SlidingWindow),
+    /// The gradient of a kernel is the sum over the windows of the left's vector times the input's patch, in each group.
+    Kernel(KernelFactors),
 }
 
 impl GradOutputs {
@@ -41,18 +39,23 @@ impl GradOutputs {
             Self::Whole(_) | Self::Rows(..) => 0,
             Self::Outer(left, right) => left.len() * right.len(),
             Self::Positions(left, right) => left.len() * right.shape[2],
-            Self::Kernel(left, input, window) => left.len() * input.shape[1] * window.taps(),
+            Self::Kernel(KernelFactors { left, input, window, groups }) => {
+                left.len() * input.shape[1] / groups * window.taps()
+            }
         };
         products as u64
     }
 }
 
-/// One part a parameter. With `positions` sums over them are left to the reader, where factors are smaller than what they give.
-pub fn factored(em: &mut Emitter, grads: &[ParamGrad], positions: bool) -> Vec<GradOutputs> {
+/// One part a parameter. With `positions` the reader computes sums over them, if the factors are smaller than the sum. With `groups` it
+/// computes the kernels of grouped convolutions.
+pub fn factored(em: &mut Emitter, grads: &[ParamGrad], positions: bool, groups: bool) -> Vec<GradOutputs> {
     let part = |read: &ParamGrad| {
         let Grad::Factored(factors) = &read.grad else { return GradOutputs::Whole(read.grad.dense(em)) };
-        if let Some((left, input, window)) = factors.kernel(em) {
-            return GradOutputs::Kernel(left, input, window);
+        if (groups || !factors.has_groups())
+            && let Some(factors) = factors.kernel(em)
+        {
+            return GradOutputs::Kernel(factors);
         }
         if positions && factors.len() >= LEAST {
             if let Some((left, right)) = factors.positions(em) {

@@ -22,8 +22,10 @@ pub enum Readout {
     /// products over `T` positions of a sample (tokens) comes as `[N, T, r]` and `[N, T, c]`, and that of a table's rows as the indices `[N, T]`,
     /// as floats, of the rows that `[N, T, c]` are added to, position after position.
     Factored {
-        /// Sums over positions are left to the reader.
+        /// The reader computes sums over positions.
         positions: bool,
+        /// The reader computes the kernels of grouped convolutions too.
+        groups: bool,
     },
 }
 

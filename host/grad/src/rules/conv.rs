@@ -77,6 +77,9 @@ pub fn weight_factors(
     if groups == 1 && own_rows == 1 && x.is_batch_first() && !window.is_pointwise() {
         return FactoredGrad::of_kernel(left, x.clone(), window.clone(), by_conv);
     }
+    if groups > 1 && own_rows == 1 && x.is_batch_first() {
+        return FactoredGrad::of_grouped_kernel(left, x.clone(), window.clone(), groups);
+    }
     if window.is_pointwise() || groups > 1 || by_conv {
         let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
         let right = side(p, &patches, channels * taps);

@@ -29,10 +29,11 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         _ => None,
     };
     let lowering = |em: &mut Emitter| hand_back_by(em, &stages, &x, &y, &gy);
-    let grad = match stride {
-        Some(stride) => max_pool_grad(p.em, stride, [&gy, &x, &y], lowering),
-        None => lowering(p.em),
+    let tiles = match &stages[..] {
+        [tiles] if tiles.tiles() && tiles.kernel.len() <= 2 => Some(&*tiles.kernel),
+        _ => None,
     };
+    let grad = max_pool_grad(p.em, (stride, tiles), [&gy, &x, &y], lowering);
     p.gx_rows(0, grad);
     Ok(())
 }

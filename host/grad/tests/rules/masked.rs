@@ -188,7 +188,7 @@ fn readouts_are_those_of_pytorch() {
 #[test]
 fn factors_are_finite() {
     let mut case = attention(Guard::IsNaN, false);
-    case.options.readout = Readout::Factored { positions: true };
+    case.options.readout = Readout::Factored { positions: true, groups: false };
     let grad = emit(&case);
     for make in readouts::BACKENDS {
         let Some(mut runner) = make(&grad, BATCH) else { continue };

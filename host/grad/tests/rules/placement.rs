@@ -130,8 +130,12 @@ fn shipped_models_run_on_device() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let graph = Graph::from_model(&init::load(&path, None).unwrap().model, &GraphOptions::default()).unwrap();
         let mut operators = BTreeMap::new();
-        for readout in [Readout::Factored { positions: true }, Readout::PerSample, Readout::Norms, Readout::ClippedSum]
-        {
+        for readout in [
+            Readout::Factored { positions: true, groups: false },
+            Readout::PerSample,
+            Readout::Norms,
+            Readout::ClippedSum,
+        ] {
             for checkpoint_activations in [false, true] {
                 let options =
                     DeriveOptions { readout, checkpoint_activations, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };

@@ -4,6 +4,11 @@
 use super::operator::{Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
 
+/// Returns true if the windows are 2×2: only those have the attribute.
+pub(super) fn suits(node: &damper_onnx::pb::NodeProto) -> bool {
+    node.attribute.iter().any(|attribute| attribute.name == "stride")
+}
+
 /// `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]` with the attribute `stride`: 1, where there are `l − 1` by `c − 1`
 /// windows, or 2, where there are `l/2` by `c/2`.
 pub(super) const MAX_POOL_GRAD: Operator<HandBack> = Operator {

@@ -5,7 +5,7 @@ use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
 use super::gelu::{GELU, GELU_GRAD};
 use super::kernel_grad::KERNEL_GRAD;
-use super::max_pool_grad::MAX_POOL_GRAD;
+use super::max_pool_grad::{self, MAX_POOL_GRAD};
 use super::normalize::NORMALIZE;
 use super::normalize_grad::NORMALIZE_GRAD;
 use super::param_product::{self, PRODUCT};
@@ -58,7 +58,10 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec) {
         SQUARED_NORMS.name,
         WEIGHTED_SUM.name,
     ];
-    lower_custom(model, |op| kept.contains(&op));
+    let is_supported = |node: &pb::NodeProto| {
+        kept.contains(&&*node.op_type) && (node.op_type != MAX_POOL_GRAD.name || max_pool_grad::suits(node))
+    };
+    lower_custom(model, is_supported);
 }
 
 /// Leaves out the outputs of custom operators that nothing reads.

@@ -3,6 +3,7 @@
 use super::kernel::{Call, Kernel};
 use super::value::{Data, Kind, Slice, Stage};
 use damper_nn::Walk;
+use damper_nn::elementwise::Compare;
 use pulp::Arch;
 
 /// A value.
@@ -97,6 +98,15 @@ impl Builder {
     pub(super) fn float(&self, id: Id) -> Option<f32> {
         match self.data(id)? {
             Data::F32(data) if data.len() == 1 => Some(data[0]),
+            _ => None,
+        }
+    }
+
+    /// The value of which `condition` says whether it is above 0, if it does.
+    pub(super) fn positive(&self, condition: Id) -> Option<Id> {
+        let step = self.steps.iter().rev().find(|step| step.write == self.values[condition].root)?;
+        match (&step.kernel, &step.reads[..]) {
+            (Kernel::Compare(Compare::Greater, _), [x, zero]) if self.float(*zero) == Some(0.0) => Some(*x),
             _ => None,
         }
     }

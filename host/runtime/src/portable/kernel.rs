@@ -6,7 +6,7 @@ use damper_nn::elementwise::{self, Binary, Compare, Unary, Whole};
 use damper_nn::index::{self, Along};
 use damper_nn::product::{self, Product};
 use damper_nn::reduce::{self, Fold, Reduction};
-use damper_nn::{Walk, Window, layout, pool};
+use damper_nn::{Walk, Wide, Window, layout, pool};
 use pulp::{Simd, WithSimd};
 
 /// A function of truth values.
@@ -57,6 +57,8 @@ pub enum Kernel {
     Transposed(Window, KernelStrides),
     /// The largest entry of each window.
     MaxPool(Window),
+    /// The gradient of the largest entry of each window that tiles its image: of the gradient, the image and the largest entries.
+    MaxPoolGrad(Window),
     /// The mean of each window, and whether what is outside counts.
     AveragePool(Window, bool),
     /// Rows at indices.
@@ -116,14 +118,19 @@ impl WithSimd for Call<'_, '_> {
                 layout::place(walk, x, out)
             }
             (Kernel::Reduce(fold, reduction), [F32(x)], SliceMut::F32(out)) => reduce::reduce(*fold, reduction, x, out),
-            (Kernel::Product(shape), [F32(a), F32(b)], SliceMut::F32(out)) => product::product_wide(shape, a, b, out),
+            (Kernel::Product(shape), [F32(a), F32(b)], SliceMut::F32(out)) => {
+                product::product::<Wide>(shape, a, b, out)
+            }
             (Kernel::Forward(window), [F32(x), F32(kernel), bias @ ..], SliceMut::F32(out)) => {
-                convolution::forward_wide(window, x, kernel, bias_of(bias), out)
+                convolution::forward::<Wide>(window, x, kernel, bias_of(bias), out)
             }
             (Kernel::Transposed(window, strides), [F32(y), F32(kernel), bias @ ..], SliceMut::F32(out)) => {
-                convolution::transposed_wide(window, y, kernel, *strides, bias_of(bias), out)
+                convolution::transposed::<Wide>(window, y, kernel, *strides, bias_of(bias), out)
             }
             (Kernel::MaxPool(window), [F32(x)], SliceMut::F32(out)) => pool::max_pool(window, x, out),
+            (Kernel::MaxPoolGrad(window), [F32(dy), F32(x), F32(y)], SliceMut::F32(out)) => {
+                pool::max_pool_grad(window, dy, x, y, out)
+            }
             (Kernel::AveragePool(window, counts_outside), [F32(x)], SliceMut::F32(out)) => {
                 pool::average_pool(window, *counts_outside, x, out)
             }

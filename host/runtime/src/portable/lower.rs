@@ -12,6 +12,7 @@ use super::node::Node;
 use damper_nn::elementwise::{Binary, Compare, Unary, Whole};
 use damper_nn::reduce::Fold;
 pub(super) use layout::tensor_of;
+pub(super) use windows::has_max_pool_grad;
 
 /// Writes `node` into the program; its output.
 pub(super) fn lower(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
@@ -84,6 +85,7 @@ pub(super) fn lower(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
         "Conv" => windows::conv(b, node),
         "ConvTranspose" => windows::conv_transpose(b, node),
         "MaxPool" => windows::max_pool(b, node),
+        "MaxPoolGrad" => windows::max_pool_grad(b, node),
         _ => Err("there is no portable kernel for this operator".into()),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::builder::{Builder, Id, ProgramForm, Written, len};
 use super::kernel::Kernel;
-use super::lower::{lower, tensor_of};
+use super::lower::{has_max_pool_grad, lower, tensor_of};
 use super::memory_plan::{Life, place};
 use super::node::Node;
 use super::value::{Data, Kind, Stage};
@@ -85,7 +85,7 @@ impl Program {
         check_plan(plan)?;
         // A sample's numbers depend on that sample alone, so the graph is that of one.
         let mut model = bind(model, &SessionSpec { batch: 1, ..plan.clone() })?;
-        lower_custom(&mut model, |_| false);
+        lower_custom(&mut model, has_max_pool_grad);
         let graph = model.graph.ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
         let mut builder = Builder { form, ..Builder::default() };
         let mut ids: HashMap<&str, Id> = HashMap::new();
@@ -114,7 +114,7 @@ impl Program {
                     input => Some(*ids.get(input).ok_or_else(|| refuse(format!("there is no '{input}'")))?),
                 });
             }
-            if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+            if !matches!(node.domain.as_str(), "" | "ai.onnx") && !has_max_pool_grad(node) {
                 return Err(refuse(format!("its domain is {}", node.domain)));
             }
             let outputs = node.output.iter().filter(|output| !output.is_empty()).count();

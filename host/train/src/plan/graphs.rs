@@ -11,8 +11,11 @@ use std::num::NonZeroUsize;
 
 /// Returns options for the graph that the workers read. Workers compute outer products themselves.
 pub(super) fn as_read(options: &DeriveOptions) -> DeriveOptions {
-    let readout =
-        if options.readout == Readout::PerSample { Readout::Factored { positions: true } } else { options.readout };
+    let readout = if options.readout == Readout::PerSample {
+        Readout::Factored { positions: true, groups: false }
+    } else {
+        options.readout
+    };
     DeriveOptions { readout, ..options.clone() }
 }
 

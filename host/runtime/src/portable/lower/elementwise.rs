@@ -78,6 +78,12 @@ pub(super) fn choice(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     if b.kind(condition) != Kind::Bool || b.kind(x) != b.kind(y) {
         return Err("its operands are of two types".into());
     }
+    if let Some(gate) = b.positive(condition)
+        && b.float(y).is_some_and(|y| y.to_bits() == 0)
+        && (b.shape(gate), b.shape(x)) == (b.shape(x), b.shape(condition))
+    {
+        return pair(b, gate, x, Kind::F32, |walk| Kernel::Binary(Binary::Gate, walk));
+    }
     let shapes = [b.shape(condition), b.shape(x), b.shape(y)];
     let shape = broadcast(&shapes)?;
     let walk = Walk::broadcast(&shape, shapes).ok_or(TOO_MANY_AXES)?;

@@ -6,6 +6,7 @@ use super::super::node::Node;
 use super::super::value::{Kind, Stage};
 use damper_nn::convolution::KernelStrides;
 use damper_nn::{Axis, Walk, Window};
+use damper_onnx::pb::NodeProto;
 
 pub(super) fn conv(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     let (x, kernel) = (node.input(0)?, node.input(1)?);
@@ -65,6 +66,26 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Id, Ref
 
 pub(super) fn max_pool(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     pool(b, node, Kernel::MaxPool)
+}
+
+/// Returns true if a custom `MaxPoolGrad` has a kernel: its windows tile the input.
+pub(crate) fn has_max_pool_grad(node: &NodeProto) -> bool {
+    node.op_type == "MaxPoolGrad" && node.attribute.iter().any(|attribute| attribute.name == "kernel_shape")
+}
+
+pub(super) fn max_pool_grad(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
+    let (dy, x, y) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let image = b.shape(x).to_vec();
+    let spatial = spatial(&image)?;
+    let kernel = sizes(node.ints("kernel_shape"), spatial.len(), 1)?;
+    let axis = |(input, kernel): (&usize, &usize)| {
+        let output = input.checked_div(*kernel).unwrap_or(0);
+        Axis { input: *input, output, kernel: *kernel, stride: *kernel, dilation: 1, before: 0 }
+    };
+    let axes: Vec<Axis> = spatial.iter().zip(&kernel).map(axis).collect();
+    let channels = image[0] * image[1];
+    let window = Window::over(channels, channels, channels.max(1), &axes).ok_or("its window does not fit its image")?;
+    b.step(Kernel::MaxPoolGrad(window), &[dy, x, y], Kind::F32, image)
 }
 
 pub(super) fn average_pool(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {

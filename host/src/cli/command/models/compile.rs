@@ -70,7 +70,8 @@ pub(in crate::cli) fn run(args: &CompileArgs) -> Result<(), Failure> {
     let (Loaded { model: proto, warnings, .. }, graph_options) = options.load(model)?;
     warnings.iter().for_each(|warning| warn(warning));
     let graph = Graph::from_model(&proto, &graph_options).map_err(|error| Failure::of_file(model, error))?;
-    let derived = DeriveOptions { readout: Readout::Factored { positions: false }, ..options.derive_options() };
+    let derived =
+        DeriveOptions { readout: Readout::Factored { positions: false, groups: true }, ..options.derive_options() };
     let grad = derive(&graph, &derived).map_err(|error| Failure::of_file(model, error))?;
     let stem = || model.file_stem().map_or("network".into(), |stem| stem.to_string_lossy().into_owned());
     let language = match target {

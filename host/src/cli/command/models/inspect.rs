@@ -203,7 +203,10 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
 /// The gradient graph of each readout, as the trainer reads it.
 fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, DeriveError> {
     let of = |readout| Ok((readout, derive(graph, &DeriveOptions { readout, ..options.clone() })?));
-    [Readout::Factored { positions: true }, Readout::Norms, Readout::ClippedSum].into_iter().map(of).collect()
+    [Readout::Factored { positions: true, groups: false }, Readout::Norms, Readout::ClippedSum]
+        .into_iter()
+        .map(of)
+        .collect()
 }
 
 fn gradient(way: GradStrategy) -> Gradient {

@@ -1,13 +1,13 @@
 //! Converts a session's outputs to the consecutive segments of one row's gradient. Computes outer products and the
 //! gradients of kernels and embedding matrices, some rows at a time.
 
-use damper_grad::GradGraph;
+use damper_grad::{GradGraph, KernelWindows};
 use damper_kernels::convolution::{Axes, Windows};
 use damper_kernels::kernel_grad::KernelGrad;
 use damper_kernels::position_grad::PositionGrad;
-use damper_nn::Walk;
-use damper_nn::convolution::kernel_grad_wide;
-use damper_nn::product::{Product, product_wide};
+use damper_nn::convolution::kernel_grad;
+use damper_nn::product::{Product, product};
+use damper_nn::{Walk, Wide};
 use damper_onnx::{Dim, TensorSpec};
 use damper_runtime::Backend;
 use pulp::{Arch, Simd, WithSimd};
@@ -93,11 +93,11 @@ impl Parts {
                     }
                     _ => Maker::Outer,
                 },
-                Some((_, window)) => {
+                Some((_, KernelWindows { window, groups })) => {
                     let channels = right / window.input.iter().product::<usize>();
                     let outputs = left / window.positions();
                     if backend.is_portable() {
-                        let window = damper_nn::Window::of_lists(channels, outputs, window.lists())
+                        let window = damper_nn::Window::of_lists(channels, outputs, *groups, window.lists())
                             .expect("only lines and planes have this form");
                         let place = end..end + len(parameter);
                         (index, end) = (output + 2, place.end);
@@ -187,7 +187,7 @@ impl WithSimd for PortablePositions<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        product_wide(self.shape, self.left, self.right, self.grad).expect("the outputs have the product's shapes");
+        product::<Wide>(self.shape, self.left, self.right, self.grad).expect("the outputs have the product's shapes");
     }
 }
 
@@ -204,7 +204,7 @@ impl WithSimd for PortableGrad<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        kernel_grad_wide(self.window, self.dy, self.x, self.grad).expect("the outputs have the window's shapes");
+        kernel_grad::<Wide>(self.window, self.dy, self.x, self.grad).expect("the outputs have the window's shapes");
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
         ] {
             let (_, want) = rows(file, Readout::PerSample, Choice::Tract);
             for (read, want) in [Choice::Tract, Choice::Portable].into_iter().flat_map(|choice| {
-                let (made, read) = rows(file, Readout::Factored { positions: true }, choice);
+                let (made, read) = rows(file, Readout::Factored { positions: true, groups: false }, choice);
                 assert!(made >= kernels, "{file}: {made} made here");
                 read.into_iter().zip(&want)
             }) {
