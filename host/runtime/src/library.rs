@@ -1,9 +1,12 @@
 //! Finds the onnxruntime library.
 //!
 //! If `ORT_DYLIB_PATH` is set, it alone decides. Otherwise the library that the calling program suggests ([`suggest`])
-//! does. Without either, `search` looks in this order: next to the program or extension module with damper's code, the
-//! loader's search path, the system's library folders, and the `onnxruntime` package of an installed Python. Python
-//! only returns the package's folder and does not import it.
+//! does. Without either, `search` looks in this order:
+//!
+//! - next to the program or extension module with damper's code,
+//! - the loader's search path,
+//! - the system's library folders,
+//! - the `onnxruntime` package of an installed Python. Python only returns the package's folder and does not import it.
 
 use crate::loaded;
 use std::ffi::OsString;
