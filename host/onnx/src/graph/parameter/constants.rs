@@ -173,7 +173,7 @@ pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     }
 }
 
-/// Returns true for the scale of ones or bias of zeros with which a normalisation without weights is exported.
+/// Returns true for the scale of 1 or bias of 0 with which a normalisation without weights is exported.
 pub(super) fn is_unset(graph: &GraphProto, (node, slot): (usize, usize), data: &[f32]) -> bool {
     let constant = if slot == 1 { 1.0 } else { 0.0 };
     graph.node[node].op_type.ends_with("Normalization") && matches!(slot, 1 | 2) && data.iter().all(|&x| x == constant)
