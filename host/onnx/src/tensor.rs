@@ -97,7 +97,7 @@ impl TensorData {
         }
     }
 
-    /// Returns true if there are no elements.
+    /// Returns true if the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

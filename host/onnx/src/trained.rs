@@ -1,8 +1,12 @@
 //! Writes trained parameters: the original graph with the trained initializers replaced.
 //!
-//! A parameter has one of four kinds of names: that of an initializer, that of the output of an `Identity` that reads
-//! an initializer, that of the output of a `Constant` node, or [`split_name`] of an initializer and one of its readers.
-//! In the second case an exporter merged equal values. The alias becomes an initializer, and the `Identity` is removed.
+//! A parameter has one of four names:
+//!
+//! - the name of an initializer,
+//! - the output of an `Identity` that reads an initializer, because an exporter merged equal values. The alias becomes
+//!   an initializer, and the `Identity` is removed,
+//! - the output of a `Constant` node,
+//! - [`split_name`] of an initializer and one of its readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

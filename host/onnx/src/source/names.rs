@@ -32,7 +32,7 @@ pub fn give(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// Returns true if all of `names` contain the same values, in any order.
+/// Returns true if all of `names` have the same number of values and the same checksum, which ignores their order.
 fn are_copies(graph: &GraphProto, names: &[String]) -> bool {
     let sum = |name: &String| {
         let tensor = graph.initializer.iter().find(|tensor| tensor.name == *name)?;

@@ -4,7 +4,8 @@
 //!   `p_fc_weight: PARAMETER target='fc.weight'`.
 //! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of the values from which it was folded
 //!   (`['fc.weight']`).
-//! - Of a node: the call that it belongs to, `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
+//! - Of a node: the call to which it belongs, such as
+//!   `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -71,7 +72,7 @@ const COMPUTES: &[&str] = &[
 /// Kind of a tensor in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
-    /// An `nn.Parameter`, or computed from one parameter only.
+    /// An `nn.Parameter`, or computed from parameters.
     Parameter,
     /// A buffer or constant, or computed only from these.
     Constant,
@@ -163,7 +164,8 @@ impl ExportRecord {
         self.folded.get(initializer)?;
         match self.parameters(initializer).is_empty() {
             false => Some(SourceKind::Parameter),
-            // Optimizers drop the signature. Without it, a source that is no longer a tensor may have been a parameter.
+            // Optimizers drop the signature. Without it, a source that no longer exists as a tensor may have been a
+            // parameter.
             true => (!self.placeholders.is_empty()).then_some(SourceKind::Constant),
         }
     }
