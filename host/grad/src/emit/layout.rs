@@ -100,7 +100,7 @@ impl Emitter {
         self.node("Gather", &[x, &indices], vec![make_attr_int("axis", axis as i64)], x.dtype, shape, x.batch)
     }
 
-    /// Reshapes to `[N, *target]`, with each sample's elements in row-major order of the one-sample shape of `x`.
+    /// Reshapes to `[N, *target]`, with each sample's elements in row-major order of `x.shape`.
     pub fn per_sample(&mut self, x: &Var, target: &[usize]) -> Var {
         let mut shape = vec![1];
         shape.extend(target);

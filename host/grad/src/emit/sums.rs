@@ -59,8 +59,8 @@ impl Emitter {
         self.reshape(&sums, &shape, batch)
     }
 
-    /// Returns true if a runtime may permute the axes of `x`: it is a transpose, or follows a transpose past nodes
-    /// through which onnxruntime moves it.
+    /// Returns true if a runtime may permute the axes of `x`. It is then a transpose, or follows a transpose that
+    /// onnxruntime may move to after it.
     fn is_transposed(&self, x: &Var) -> bool {
         self.transposed.contains(&*self.original(&x.name))
     }

@@ -233,7 +233,7 @@ fn embedding_gradient_scatters_rows() {
     }
 }
 
-// The cost model prefers Gram matrices for wide layers, and materialised gradients for narrow ones.
+// The cost model prefers Gram matrices for wide layers, and materialised gradients for narrow layers.
 #[test]
 fn gram_is_cheaper_only_for_wide_layers() {
     let costs = |left: &[usize], right: &[usize], sum: bool| {

@@ -1,4 +1,4 @@
-//! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
+//! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` if `0 < Y < 1`, else 0.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

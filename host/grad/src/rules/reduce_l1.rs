@@ -1,4 +1,4 @@
-//! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
+//! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as in PyTorch).
 
 use super::reduce_sum::repeatable;
 use super::rule::GradRule;

@@ -1,6 +1,7 @@
 //! `ReduceSumSquare`: `Y = ΣX²` over axes ⇒ `dX = dY · 2X`.
 //!
-//! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceSumSquare` is biased low over long axes.
+//! Numerics: products and the [`Emitter`]'s sums, because the runtimes' own `ReduceSumSquare` is biased low over long
+//! axes.
 
 use super::reduce_sum::repeatable;
 use super::rule::GradRule;
