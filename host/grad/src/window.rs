@@ -195,8 +195,8 @@ impl SlidingWindow {
         em.node("Conv", &[&x, w], attributes, x.dtype, shape, x.batch)
     }
 
-    /// `x` without the elements that no window reads because of the strides, and the windows over the rest. tract would
-    /// remove these elements itself, but cannot if `x` is a reshaped tensor.
+    /// Removes the elements of `x` that no window reads because of the strides, and returns the windows over the rest.
+    /// Otherwise tract removes these elements itself, and cannot if `x` is a reshaped tensor.
     fn thinned(&self, em: &mut Emitter, x: &Var) -> (Var, Self) {
         let (mut x, mut window) = (x.clone(), self.clone());
         for i in 0..self.input.len() {

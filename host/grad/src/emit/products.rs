@@ -8,8 +8,8 @@ use damper_onnx::make_attr_int;
 impl Emitter {
     /// Matrix product over the last two axes, with leading axes broadcast. Both ranks must be at least 2.
     ///
-    /// Products of a batch with one column are emitted as sums of products. onnxruntime multiplies blocks of rows with
-    /// such a column, and the remaining rows in another way with other bits. So a sample's bits would depend on its
+    /// Products of a batch with one column are emitted as sums of products. With such a column, onnxruntime multiplies
+    /// blocks of rows, and the remaining rows in another way with other bits. So a sample's bits would depend on its
     /// position. (For the sums, which are products with all-one vectors, both ways give the same bits.)
     pub fn matmul(&mut self, a: &Var, b: &Var) -> Var {
         let (inner, columns) = (b.shape[b.rank() - 2], b.shape[b.rank() - 1]);

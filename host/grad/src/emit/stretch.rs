@@ -8,8 +8,8 @@ use damper_onnx::make_attr_int;
 impl Emitter {
     /// Broadcasts `x` to `shape` (of the same rank), with the batch axis `batch`.
     ///
-    /// It copies, and along the last axes it multiplies by an all-one row, which is exact. tract's optimizer drops an
-    /// `Expand` before a matrix product, even with other operators in between. If the product sums over the expanded
+    /// It copies, and along the last axes it multiplies by an all-one row, which is exact. The optimizer of tract drops
+    /// an `Expand` before a matrix product, even with other operators in between. If the product sums over the expanded
     /// axis, it then silently counts one position instead of all.
     pub fn expand(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
         let is_alone = |axis: usize| x.shape[axis] == 1 && batch.is_none_or(|b| b.axis != axis);

@@ -188,7 +188,7 @@ fn halves(em: &mut Emitter, of: &Signs<'_>, (of_zero, of_one): (f64, f64)) -> (V
     let one = em.scalar(of.z.dtype, 1.0);
     let rest = em.sub(&one, of.labels);
     let (share_one, share_zero) = (em.scale(of.labels, of_one), em.scale(&rest, of_zero));
-    // In this order there is no cancellation: one of `max(z, 0) − z` and `max(z, 0)` is exactly 0.
+    // In this order nothing cancels: one of `max(z, 0) − z` and `max(z, 0)` is exactly 0.
     let linear = em.sub(of.hinge, of.z);
     let (one_loss, zero_loss) = (em.add(&linear, of.soft), em.add(of.hinge, of.soft));
     let less = em.sub(of.probability, &one);

@@ -1,7 +1,7 @@
 //! `norms` readout: `‖g_n‖` over all trained parameters together.
 //!
 //! Each factored gradient's squared norm is computed by Gram matrices or from the gradient itself. The estimated cost
-//! decides (Lee and Kifer, arXiv 2009.03106; Li et al., arXiv 2110.05679). The choice is made per layer (Bu et al.,
+//! decides (Lee and Kifer, arXiv 2009.03106, and Li et al., arXiv 2110.05679). The choice is made per layer (Bu et al.,
 //! arXiv 2205.10683).
 //!
 //! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients. Both are freed after the

@@ -3,7 +3,7 @@
 //!
 //! For constant indices, the transpose is padding, or another lookup. For indices from data into a table that is the
 //! same for all samples (an embedding), the gradient of the table's rows is factored, with the indices as one factor.
-//! The gradient of its columns is a product with the one-hot indices.
+//! The gradient of its columns is a product with one-hot vectors of the indices.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,5 +1,5 @@
 //! `Max` of any number of inputs: `dX_i = dY / k` if `X_i = Y`, else 0, with `k` the number of inputs equal to `Y`
-//! there (PyTorch's `maximum` splits the gradient of two equal inputs in the same way).
+//! there. The `maximum` of PyTorch splits the gradient of two equal inputs in the same way.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,5 +1,6 @@
-//! `Pad`: `Y` = `X` with elements before and after along some axes (fewer if a pad is negative): a constant, or copies
-//! of elements of `X` (`reflect`, `edge`, `wrap`) ⇒ `dX` = `dY` without the padding, plus, for each copy, `dY` there.
+//! `Pad`: `Y` = `X` with elements before and after along some axes (fewer if a pad is negative). They are a constant,
+//! or copies of elements of `X` (`reflect`, `edge`, `wrap`) ⇒ `dX` = `dY` without the padding, plus, for each copy,
+//! `dY` there.
 //!
 //! The forward pass is emitted as slices, gathers and pads of positive width because the runtimes support few of the
 //! modes.

@@ -1,5 +1,5 @@
-//! `ReduceMax`: `Y` = maximum of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0 (PyTorch's
-//! `amax` splits the gradient of equal elements in the same way).
+//! `ReduceMax`: `Y` = maximum of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0. The `amax`
+//! of PyTorch splits the gradient of equal elements in the same way.
 
 use super::reduce_sum::{kept_output, repeatable};
 use super::rule::GradRule;
