@@ -97,8 +97,8 @@ fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &V
     let shared: Vec<usize> = (0..lead).filter(|axis| !is_group(axis)).collect();
     let group_count: usize = groups.iter().map(|&axis| own_shape[axis]).product();
 
-    // The axis that both keep is the position: rows of A and Y for a weight on the right, columns of B and Y for one on
-    // the left.
+    // The axis that both keep is the position. For a weight on the right it is the rows of A and Y, and for a weight on
+    // the left the columns of B and Y.
     let mut side = |x: &Var, kept: usize, contracted: usize| {
         let shape = filled(x);
         let width = shape[contracted];
