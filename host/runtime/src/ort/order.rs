@@ -1,8 +1,8 @@
 //! Orders nodes so that onnxruntime keeps tensors in memory no longer than needed.
 //!
-//! onnxruntime first runs the dependencies of the last node without readers, then those of the node before it, and so on. A
-//! gradient graph has such a node for each parameter. In the order of the reverse sweep, the last of them needs nearly
-//! the whole graph. The tensors that the others read then stay in memory to the end.
+//! onnxruntime first runs the dependencies of the last node without readers, then those of the node before it, and so
+//! on. A gradient graph has such a node for each parameter. In the order of the reverse sweep, the last of them needs
+//! nearly the whole graph. The tensors that the others read then stay in memory to the end.
 
 use damper_onnx::pb::{ModelProto, NodeProto};
 use std::collections::HashSet;
