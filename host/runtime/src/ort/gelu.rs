@@ -99,7 +99,7 @@ impl Backward<'_> {
 
 /// `Φ(x)` and its derivative, from one exponential. `Φ(x)` has an error of at most 2e-7.
 /// `Φ(−|x|) = exp(−x²/2) · t · P(t)`, `t = 1 / (1 + 0.34 · |x|)`, after M. Abramowitz and I. Stegun, 26.2.17. `P` is
-/// fitted to `Φ` on [−9, 0], with an error of at most 8e-9.
+/// fitted to `Φ` on `[−9, 0]`, with an error of at most 8e-9.
 #[inline(always)]
 fn distribution(x: f32) -> (f32, f32) {
     let bell = exp(-0.5 * x * x);

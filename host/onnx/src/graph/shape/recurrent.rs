@@ -1,6 +1,6 @@
 //! `RNN`, `GRU` and `LSTM`, unrolled over a sequence of fixed length, so that gradients go through time.
 //!
-//! With `x_t` `[N, I]`, `h` and `c` `[N, H]`. The input's part of all steps is one product, `X·Wᵀ + b`:
+//! `x_t` is `[N, I]`, and `h` and `c` are `[N, H]`. The input's part of all steps is one product, `X·Wᵀ + b`:
 //!
 //! ```text
 //! RNN    h ← f(x·Wᵀ + h·Rᵀ + b)
