@@ -140,7 +140,7 @@ pub trait CudaDevice: Send + Sync {
     /// Fails if the device fails, now or in an earlier call.
     fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Writes zeros.
+    /// Writes zeros to `span`.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ const LISTED: usize = 4;
 /// Selection of the weights that get adapters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoraOptions {
-    /// `r`.
+    /// Rank `r`.
     pub rank: NonZeroUsize,
     /// `alpha`. By default the rank, so that `s` is 1.
     pub alpha: Option<f32>,
@@ -44,9 +44,9 @@ pub struct Adapter {
     pub down: String,
     /// Name of `B`, `[r, outputs]`.
     pub up: String,
-    /// `in`.
+    /// Number of inputs, `in`.
     pub inputs: usize,
-    /// `out`.
+    /// Number of outputs, `out`.
     pub outputs: usize,
     /// True if the weight is stored as `[out, in]`.
     pub transposed: bool,
@@ -55,9 +55,9 @@ pub struct Adapter {
 /// Adapters of a model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adapters {
-    /// `r`.
+    /// Rank `r`.
     pub rank: usize,
-    /// `alpha`.
+    /// Scaling constant `alpha`.
     pub alpha: f32,
     /// Adapters, one per weight, in the order of the initializers.
     pub list: Vec<Adapter>,
@@ -66,7 +66,7 @@ pub struct Adapters {
 }
 
 impl Adapters {
-    /// `s`.
+    /// Scale `s = alpha / r` of the adapter term.
     #[must_use]
     pub fn scale(&self) -> f64 {
         f64::from(self.alpha) / self.rank as f64

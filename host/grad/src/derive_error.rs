@@ -8,9 +8,9 @@ use damper_onnx::graph::Node;
 pub struct DeriveError {
     /// Location: `node NAME (OP)`, the part of the model, or the setting at fault.
     pub at: String,
-    /// Fault.
+    /// Description of the fault.
     pub reason: String,
-    /// Fix.
+    /// Suggested fix.
     pub remedy: String,
     /// True if a setting is at fault.
     of_setting: bool,

@@ -132,7 +132,7 @@ pub enum TensorError {
          model as one file with its weights (torch.onnx.export(..., external_data=False))"
     )]
     Absent {
-        /// Tensor.
+        /// Name of the tensor.
         name: String,
         /// Declared extents.
         dims: Vec<i64>,
@@ -140,7 +140,7 @@ pub enum TensorError {
     /// The element type is not supported.
     #[error("tensor '{name}' has elements of type {dtype}, which is not read: export the model in float32")]
     Type {
-        /// Tensor.
+        /// Name of the tensor.
         name: String,
         /// ONNX name of its element type.
         dtype: String,
@@ -148,7 +148,7 @@ pub enum TensorError {
     /// Shape and data disagree.
     #[error("tensor '{name}' declares the shape {dims:?} but holds other data: the file is damaged, export it again")]
     Length {
-        /// Tensor.
+        /// Name of the tensor.
         name: String,
         /// Declared extents.
         dims: Vec<i64>,

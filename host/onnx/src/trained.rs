@@ -24,7 +24,7 @@ pub enum TrainedError {
     /// The number of values is wrong.
     #[error("parameter '{name}' has {expected} values in the model, but {found} were given: use the same model")]
     Length {
-        /// Parameter.
+        /// Name of the parameter.
         name: String,
         /// Number of values in the model.
         expected: usize,

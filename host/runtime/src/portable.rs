@@ -23,7 +23,7 @@ use super::backend::{Backend, BackendError, Session, SessionSpec};
 use damper_onnx::pb::ModelProto;
 use session::PortableSession;
 
-/// Portable backend.
+/// Backend that runs graphs with `damper-nn`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Portable;
 

@@ -18,7 +18,7 @@ use tract_onnx::prelude::*;
 /// Version compiled in. tract does not expose it. A test compares it with the lock file.
 const VERSION: &str = "0.23.9";
 
-/// tract runtime.
+/// Backend that runs graphs on tract.
 #[derive(Debug)]
 pub struct Tract {
     note: String,

@@ -28,7 +28,7 @@ pub(super) trait Cells {
     fn products_with(&self, name: &str) -> Vec<usize>;
 }
 
-/// U(±1/√hidden).
+/// Uniform distribution U(±1/√hidden).
 pub(super) fn initialiser(hidden: usize) -> Initialiser {
     let bound = 1.0 / sqrt_f64(hidden as f64);
     Initialiser::Plain(Distribution::Uniform { low: -bound, high: bound })

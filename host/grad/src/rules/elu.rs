@@ -23,7 +23,7 @@ impl Exponential {
         Self { alpha, beta: 1.0, gamma: 1.0 }
     }
 
-    /// `Y`.
+    /// Emits the output `Y`.
     pub fn forward(&self, em: &mut Emitter, x: &Var) -> Var {
         let exp = self.exp(em, x);
         let one = em.scalar(x.dtype, 1.0);
@@ -35,7 +35,7 @@ impl Exponential {
         em.choose(&positive, &high, &low)
     }
 
-    /// `dX`.
+    /// Adds the gradient `dX`.
     pub fn backward(&self, p: &mut BackwardContext<'_>) {
         let (x, gy) = (p.x(0), p.gy());
         let exp = self.exp(p.em, &x);

@@ -18,7 +18,7 @@ pub const RULE: GradRule = GradRule { op: "Gelu", backward };
 /// Weight of the cube in the approximation.
 const CUBIC: f64 = 0.044715;
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
     gelu(em, "Gelu", &[x], approximate, |em| {
         let below = if approximate { approximation(em, x).0 } else { distribution(em, x) };
@@ -26,7 +26,7 @@ pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
     })
 }
 
-/// `Φ(X)`.
+/// Emits `Φ(X)`.
 fn distribution(em: &mut Emitter, x: &Var) -> Var {
     let scaled = em.scale(x, FRAC_1_SQRT_2);
     let erf = em.unary("Erf", &scaled);

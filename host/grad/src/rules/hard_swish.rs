@@ -9,7 +9,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "HardSwish", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let gate = hard_sigmoid::forward(em, x, 1.0 / 6.0, 0.5);
     em.mul(x, &gate)

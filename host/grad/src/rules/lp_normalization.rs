@@ -10,7 +10,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "LpNormalization", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
     let norm = norm(em, x, axis, p);
     over_norm(em, x, &norm)

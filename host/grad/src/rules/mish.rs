@@ -10,13 +10,13 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Mish", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let gate = gate(em, x);
     em.mul(x, &gate)
 }
 
-/// `t`.
+/// Emits the factor `t`.
 fn gate(em: &mut Emitter, x: &Var) -> Var {
     let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| em.scalar(x.dtype, v));
     let magnitude = em.unary("Abs", x);

@@ -8,7 +8,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "PRelu", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, derivative: &Var) -> Var {
     let low = em.mul(x, derivative);
     let positive = positive(em, x);

@@ -11,7 +11,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ReduceL2", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     let sum = reduce_sum_square::forward(em, x, axes, keep);
     em.unary("Sqrt", &sum)

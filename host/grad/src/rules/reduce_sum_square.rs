@@ -11,7 +11,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ReduceSumSquare", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     let square = em.mul(x, x);
     em.reduce_sum(&square, axes, keep)

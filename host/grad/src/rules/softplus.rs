@@ -10,7 +10,7 @@ use damper_onnx::graph::DType;
 
 pub const RULE: GradRule = GradRule { op: "Softplus", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let magnitude = em.unary("Abs", x);
     let minus = em.unary("Neg", &magnitude);

@@ -20,25 +20,25 @@ pub enum GraphError {
     /// Operator that always mixes samples, or that has no gradient yet.
     #[error("node '{node}' ({op}): {reason}; {remedy}")]
     Refused {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Operator.
+        /// Operator type.
         op: String,
         /// Reason for the error.
         reason: String,
-        /// Fix.
+        /// Suggested fix.
         remedy: String,
     },
     /// Operator that would mix, permute or count samples in this place.
     #[error("node '{node}' ({op}) mixes samples: {reason}; {remedy}")]
     Mixes {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Operator.
+        /// Operator type.
         op: String,
         /// Description of the mixing.
         reason: String,
-        /// Fix.
+        /// Suggested fix.
         remedy: String,
     },
     /// Operator without a rule.
@@ -47,21 +47,21 @@ pub enum GraphError {
          one, or export the model without it"
     )]
     Unsupported {
-        /// Node.
+        /// Name of the node.
         node: String,
         /// Operator, with its domain if that is not the standard domain.
         op: String,
-        /// Inputs.
+        /// Inputs of the node.
         feeds: String,
     },
     /// Node that no runtime would accept, or attribute without a rule.
     #[error("node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again")]
     Invalid {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Operator.
+        /// Operator type.
         op: String,
-        /// Problem.
+        /// Description of the problem.
         reason: String,
     },
 }

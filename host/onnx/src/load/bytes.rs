@@ -13,7 +13,7 @@ pub enum LoadError {
     /// The file cannot be opened or read.
     #[error("{file}: cannot read the model ({reason}): check the path")]
     Unreadable {
-        /// File.
+        /// Name of the file.
         file: String,
         /// Message of the system.
         reason: String,
@@ -30,7 +30,7 @@ pub enum LoadError {
     /// The message has no graph or no opset.
     #[error("{file}: the model has no {what}, so it is not an ONNX model, or truncated: export it again")]
     Incomplete {
-        /// File.
+        /// Name of the file.
         file: String,
         /// Missing part.
         what: &'static str,
@@ -40,11 +40,11 @@ pub enum LoadError {
         "{file}: tensor '{tensor}' keeps its data in another file: {problem}; put the files beside the model as they were exported"
     )]
     External {
-        /// File of the model.
+        /// Name of the model file.
         file: String,
-        /// Tensor.
+        /// Name of the tensor.
         tensor: String,
-        /// Problem.
+        /// Description of the problem.
         problem: String,
     },
 }

@@ -33,7 +33,7 @@ pub(in super::super) enum Form {
     Same,
     /// Same order, another shape.
     Reshaped,
-    /// Transposed.
+    /// Rows and columns exchanged.
     Transposed,
 }
 
