@@ -68,8 +68,8 @@ struct Runtime {
     code: usize,
 }
 
-/// Fusions that onnxruntime skips if the backward pass also reads the node. A recomputed node has no such reader and
-/// would be fused, so its bits would differ from the forward pass.
+/// Fusions that onnxruntime skips if the backward pass also reads the node. With recomputed activations the forward
+/// node has no such reader. It would be fused, so the forward pass would have other bits.
 const FUSED_APART: &str = "GeluFusionL1;GeluFusionL2;BiasGeluFusion;FastGeluFusion;QuickGeluFusion";
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
