@@ -32,8 +32,8 @@ impl<'a> DeviceTensor<'a> {
     ///
     /// # Safety
     ///
-    /// While this value or a copy of it is in use, its device must be able to read that many floats there, and nothing
-    /// may write to them. The address must be a multiple of 4. The stream that wrote the floats must be finished.
+    /// While this value or a copy of it is in use, its device must be able to read that many floats there. Nothing may
+    /// write to them. The address must be a multiple of 4. The stream that wrote the floats must be finished.
     #[must_use]
     pub unsafe fn from_raw(address: u64, floats: u64) -> Self {
         Self { address, floats, device: None }

@@ -167,8 +167,8 @@ impl DeviceParams {
         self.params.upload_floats(params)
     }
 
-    /// Passes each value of the filter's state to `take`, which may change it, in the same way as the state of the same
-    /// filter in `damper-core`. So a state saved on either side fits both.
+    /// Passes each value of the filter's state to `take`, which may change it. The order is that of the same filter in
+    /// `damper-core`. So a state saved on either side fits both.
     ///
     /// # Errors
     ///

@@ -5,10 +5,10 @@
 //! after training:            W ← W + s A B              rounded once, from f64
 //! ```
 //!
-//! Source: Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen, "LoRA", ICLR 2022. A weight is an initializer of two axes
-//! that is the right operand of MatMul or input B of Gemm, directly or after a Transpose. All readers of a weight share
-//! its adapter because they read the same `W + s A B`. With Gemm's `alpha`, the adapter's term is also multiplied by
-//! it.
+//! Source: Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen, "LoRA", ICLR 2022. A weight is an initializer of two
+//! axes. It must be the right operand of MatMul or input B of Gemm, directly or after a Transpose. All readers of a
+//! weight share its adapter because they read the same `W + s A B`. With Gemm's `alpha`, the adapter's term is also
+//! multiplied by it.
 //!
 //! The adapters of the weight `W` are the initializers `W.lora_A` and `W.lora_B`.
 

@@ -1,7 +1,7 @@
 //! Replaces BatchNormalization, which has no per-sample gradient because its statistics are those of the batch.
 //!
-//! A normalisation that was never trained (means 0, variances 1), or whose node is in training mode, becomes a
-//! GroupNorm with the same weights, as in Opacus' `ModuleValidator.fix`. A normalisation with statistics, as in a
+//! A normalisation that was never trained (means 0, variances 1) becomes a GroupNorm with the same weights, as in
+//! Opacus' `ModuleValidator.fix`. So does a normalisation in training mode. A normalisation with statistics, as in a
 //! pretrained model, is a scale and a shift. It is merged into the layer before it if possible, or else becomes a
 //! separate scale and shift. That changes no output.
 //!

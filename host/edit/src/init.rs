@@ -113,8 +113,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Reads a model, converts it to float32, and generates the values that a skeleton omits, with the seed or else with
-/// seed 0.
+/// Reads a model, converts it to float32, and generates the values that a skeleton omits. Uses the seed, or else seed
+/// 0.
 ///
 /// # Errors
 ///
@@ -277,9 +277,9 @@ pub struct Initialised {
     pub initialiser: Option<Initialiser>,
 }
 
-/// Draws all trained parameters of the model again: by the last matching entry of `overrides`, else by the model's
-/// metadata, else by the default scheme of their role. Parameters without any of these keep their values. Everything
-/// else stays unchanged.
+/// Draws all trained parameters of the model again. The distribution is the last matching entry of `overrides`, else
+/// that of the model's metadata, else the default of their role. Parameters without any of these keep their values.
+/// Everything else stays unchanged.
 ///
 /// # Errors
 ///
@@ -329,8 +329,8 @@ pub fn initialise(
     Ok((write_trained(&filled, &parts)?, list))
 }
 
-/// Converts `model` to a skeleton: removes the values of the parameters in `list`, both as returned by [`initialise`],
-/// and writes their schemes to the metadata. Parameters that kept their values keep them here.
+/// Converts `model` to a skeleton. Removes the values of the parameters in `list` and writes their schemes to the
+/// metadata. Both must come from [`initialise`]. Parameters that kept their values keep them here.
 pub fn skeleton(model: &mut ModelProto, list: &[Initialised]) {
     for parameter in list {
         let Some(initialiser) = parameter.initialiser else { continue };

@@ -24,7 +24,7 @@ pub struct QuantizeChange {
     pub to: Result<(usize, f32), &'static str>,
 }
 
-/// Quantises the float32 initializers that a pattern of `int8` matches to 8-bit integers, if all their readers are
+/// Quantises the float32 initializers that a pattern of `int8` matches to 8-bit integers. All their readers must be
 /// products, convolutions and lookups. The outputs change. Such a weight has no gradient. Returns a change for each
 /// match, in the model's order.
 ///

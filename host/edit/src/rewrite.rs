@@ -26,8 +26,9 @@ pub(crate) fn usual_groups(channels: usize) -> usize {
     (1..=MOST_GROUPS.min(channels / 2)).rev().find(|groups| channels.is_multiple_of(*groups)).unwrap_or(1)
 }
 
-/// Adds nodes that normalise each group of channels of `x` to mean 0 and variance 1, in the form in which PyTorch's
-/// exporter writes a GroupNorm. Returns their result, of shape `[N, groups, ...]`. Their names begin with `owner`.
+/// Adds nodes that normalise each group of channels of `x` to mean 0 and variance 1. They have the form in which
+/// PyTorch's exporter writes a GroupNorm. Returns their result, of shape `[N, groups, ...]`. Their names begin with
+/// `owner`.
 pub(crate) fn group_norm(
     graph: &mut GraphProto,
     owner: &str,

@@ -1,5 +1,5 @@
-//! ScaleNorm (Klause et al., arXiv 2203.00324): a normalisation after the sum of each residual block, so that the scale
-//! of the values does not grow with the number of blocks. It has no parameters and works on single samples.
+//! ScaleNorm (Klause et al., arXiv 2203.00324): a normalisation after the sum of each residual block. It keeps the
+//! scale of the values from growing with the number of blocks. It has no parameters and works on single samples.
 
 use super::rewrite::{group_norm, list_new, usual_groups};
 use damper_onnx::graph::{Graph, GraphError, GraphOptions, Node};

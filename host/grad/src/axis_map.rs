@@ -1,5 +1,5 @@
-//! Linear maps along one axis with known weights, such as the copies of `Pad` and the interpolation of `Resize`, and
-//! their transposes.
+//! Linear maps along one axis with known weights, and their transposes. Examples are the copies of `Pad` and the
+//! interpolation of `Resize`.
 
 use super::emit::{Emitter, Var};
 

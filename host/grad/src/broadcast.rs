@@ -1,6 +1,6 @@
 //! Reduces gradients over broadcast axes, for all rules.
 //!
-//! A rule passes a contribution in the shape of its formula: that of the operator's output, or any shape that
+//! A rule passes a contribution in the shape of its formula. It is that of the operator's output, or any shape that
 //! broadcasts from or to the value. This module sums it over the axes along which the value was broadcast, and
 //! broadcasts it along axes of extent 1. It never sums over samples: a value that is not batched gets `[N, *shape]`.
 

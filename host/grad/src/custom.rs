@@ -1,7 +1,7 @@
-//! Custom operators of gradient graphs, each with its lowering to standard operators. They are normalisation of rows to
-//! mean 0 and variance 1, softmax and GELU, and the gradients of these, of tanh, of max pools and of convolution
-//! kernels. Two more implement the clipped sum of per-sample gradients. onnxruntime has single-pass kernels for them
-//! (`host/runtime/src/ort/`).
+//! Custom operators of gradient graphs, each with its lowering to standard operators. They are row normalisation to
+//! mean 0 and variance 1, softmax, GELU, and the gradients of these. Others are the gradients of tanh, of max pools and
+//! of convolution kernels. Two more implement the clipped sum of per-sample gradients. For all of them, onnxruntime has
+//! single-pass kernels (`host/runtime/src/ort/`).
 //!
 //! The kernels process floats in rows, which are the last axis. For other axes the emitter writes the lowering
 //! directly.
@@ -252,8 +252,7 @@ fn is_vector_of(x: &Var, vector: &Var) -> bool {
     vector.batch.is_none() && vector.shape[..] == x.shape[x.rank() - 1..]
 }
 
-/// Returns true if `value` has the shape of `grad`, except for the first axis of samples if `value` is the same for all
-/// samples.
+/// Returns true if `value` has the shape of `grad`. If `value` is the same for all samples, it may lack the first axis.
 fn lies_as(value: &Var, grad: &Var) -> bool {
     let value_lies = value.batch == grad.batch || value.batch.is_none() && grad.is_batch_first();
     let lead = grad.rank() - value.rank().min(grad.rank());

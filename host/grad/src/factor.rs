@@ -1,9 +1,9 @@
 //! Factored form of a per-sample gradient that is a linear map.
 //!
-//! With left factors `L: [N, T, r]` and right factors `R: [N, T, c]` (activations and output gradients, in the
-//! parameter's order), the gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group axis
+//! The left factors are `L: [N, T, r]` and the right factors `R: [N, T, c]` (activations and output gradients, in the
+//! parameter's order). The gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group axis
 //! (`[N, T, g, r]`, `[N, T, g, c]`) there is one such matrix per group, `[g, r, c]`. The row factor of an embedding
-//! stays indices. Several uses of one parameter, and several evaluation points, are several terms, whose positions are
+//! stays indices. Several uses of one parameter, and several evaluation points, are several terms. Their positions are
 //! concatenated if that costs less. Transposes and reshapes of a parameter before its use as a matrix are a list of
 //! views from the matrix back to the parameter.
 //!
@@ -89,9 +89,9 @@ impl FactoredGrad {
         grad.reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&shape)
     }
 
-    /// Inputs of [`of_kernel`](Self::of_kernel) for a convolution kernel's gradient: the gradient of the products
-    /// `[N, O, *output]`, the source of the patches, `[N, C, *input]`, and the window. `None` except for floats in one
-    /// or two dimensions, with dilation 1 along the line.
+    /// Inputs of [`of_kernel`](Self::of_kernel) for a convolution kernel's gradient. They are the gradient of the
+    /// products `[N, O, *output]`, the source of the patches, `[N, C, *input]`, and the window. `None` except for
+    /// floats in one or two dimensions, with dilation 1 along the line.
     pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, SlidingWindow)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
@@ -277,8 +277,9 @@ impl FactoredGrad {
         Some((term.left.with_positions_first(em), term.right.with_positions_first(em)))
     }
 
-    /// Row index of each position as floats `[N, T]`, and the vectors added to these rows, `[N, T, c]`, for the
-    /// gradient of an embedding matrix, in the parameter's order. `None` if they are larger than the gradient.
+    /// Factors of the gradient of an embedding matrix, in the parameter's order. They are the row index of each
+    /// position as floats `[N, T]`, and the vectors added to these rows, `[N, T, c]`. `None` if they are larger than
+    /// the gradient.
     pub fn rows(&self, em: &mut Emitter) -> Option<(Var, Var)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (rows, columns) = self.extents();

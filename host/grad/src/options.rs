@@ -51,14 +51,14 @@ pub enum LossReduction {
 pub struct LabelWeights {
     /// `w`: factor for the loss of each class, with one entry per class. [`Loss::BceWithLogits`] has two entries, for
     /// the labels 0 and 1. A label `t` in between has the loss `w₁·t·l₁ + w₀·(1 − t)·l₀`, like PyTorch's `pos_weight`.
-    /// Empty for no weights. A sample's loss is not divided by its weight, unlike PyTorch's mean over a batch, because
-    /// no sample's loss may depend on others.
+    /// Empty for no weights. A sample's loss is not divided by its weight, because no sample's loss may depend on
+    /// others. This differs from PyTorch's mean over a batch.
     pub class_weights: Vec<f32>,
     /// `α`: labels are `1 − α` for their class plus `α/K` for each of the K classes (Szegedy et al., 2016). From 0 to
     /// below 1.
     pub label_smoothing: f32,
-    /// `γ`: the loss of a label with the probability p is multiplied by `(1 − p)^γ` (focal loss, Lin et al., 2017). 0,
-    /// or at least 1.
+    /// `γ`: multiplies the loss of a label with probability p by `(1 − p)^γ` (focal loss, Lin et al., 2017). 0, or at
+    /// least 1.
     pub focal_gamma: f32,
 }
 

@@ -51,8 +51,8 @@ pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&str) -> bool) {
     }
 }
 
-/// Lowers the nodes of a graph like [`lower_custom`]. If a lowering has a node that the graph or another lowering has,
-/// too, it is written once. tract merges equal nodes, and may remove both.
+/// Lowers the nodes of a graph like [`lower_custom`]. A node that occurs in several lowerings, or in a lowering and the
+/// graph, is written once. Otherwise tract, which merges equal nodes, might remove both.
 pub fn lower_nodes(graph: &mut GraphProto, has_kernel: impl Fn(&str) -> bool) {
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     let mut lowered = Vec::with_capacity(graph.node.len());

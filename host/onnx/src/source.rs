@@ -1,9 +1,9 @@
 //! Restores the tensors of the source from an exported file.
 //!
-//! PyTorch's dynamo exporter folds constants (`val_0` is the transpose of `lin.weight`), merges small tensors of equal
-//! value (all zero biases become one) and drops zero biases. It records this in metadata of values and nodes
+//! PyTorch's dynamo exporter folds constants (`val_0` is the transpose of `lin.weight`). It merges small tensors of
+//! equal value (all zero biases become one) and drops zero biases. It records this in metadata of values and nodes
 //! ([`ExportRecord`]). [`restore`] undoes it by this record: each parameter of the source becomes an initializer with
-//! its name in the source, and nothing else changes. The TorchScript exporter leaves no record except the scopes in its
+//! its name in the source. Nothing else changes. The TorchScript exporter leaves no record except the scopes in its
 //! node names (see [`scopes`]).
 //!
 //! A file without a record stays unchanged. Values and names then decide which tensors are parameters

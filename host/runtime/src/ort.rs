@@ -209,8 +209,9 @@ impl Ort {
         Ok(session)
     }
 
-    /// Creates a session with the custom operators. The process creates its first session alone. onnxruntime checks and
-    /// registers the operators' domain in separate steps, and rejects one of two sessions that do so at once.
+    /// Creates a session with the custom operators. The process creates its first session alone. This is because
+    /// onnxruntime checks and registers the operators' domain in separate steps, and rejects one of two sessions that
+    /// do so at once.
     fn session(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
         static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
         let is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

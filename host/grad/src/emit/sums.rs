@@ -14,7 +14,7 @@ impl Emitter {
     /// Sum over `axes`, which must not include the batch.
     ///
     /// A sum over the last axes is a product with an all-one vector. In the runtimes' own row reductions, the order
-    /// depends on the address of a row, so a sample's bits would depend on its position in the batch. A sum over other
+    /// depends on the address of a row. So a sample's bits would depend on its position in the batch. A sum over other
     /// axes adds rows in a fixed order. But onnxruntime moves a transpose from before such a sum to after it, which may
     /// make it a sum over the last axes. So after a transpose it is also emitted as a product. A sum over the last axes
     /// and others is a sum of rows, then a sum over the others.

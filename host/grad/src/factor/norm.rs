@@ -8,12 +8,13 @@
 //!
 //! # Numerics
 //!
-//! Sums use two stages of the [`Emitter`]'s ordered sums because one long sum, and the runtimes' own sums of squares,
-//! are biased low. Results from Gram matrices may have rounding errors of the order of `(Σ_t |l_t| |r_t|)²`, which is
-//! far above the squared norm if positions cancel. So [`norm_squared`] also returns this scale, and [`rounding`] bounds
-//! the error in units of its rounding. The bound is the square root of the lengths of the sums, which random rounding
-//! errors exceed with negligible probability (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019). The maximum loss of
-//! its squares by underflow is added to `|l_t|²`, since the other factor may be as large as this factor is small.
+//! Sums use two stages of the [`Emitter`]'s ordered sums. One long sum, and the runtimes' own sums of squares, are
+//! biased low. Results from Gram matrices may have rounding errors of the order of `(Σ_t |l_t| |r_t|)²`, which is far
+//! above the squared norm if positions cancel. So [`norm_squared`] also returns this scale, and [`rounding`] bounds the
+//! error in units of its rounding. The bound is the square root of the lengths of the sums. Random rounding errors
+//! exceed it with negligible probability (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019). The maximum loss of its
+//! squares by underflow is added to `|l_t|²`. The loss matters because the other factor may be as large as this factor
+//! is small.
 
 use super::side::FactorSide;
 use super::{FactoredGrad, Term};
@@ -198,8 +199,8 @@ pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
     })
 }
 
-/// Sum of each sample's elements, `[N]`, in stages short enough to avoid a loss of small terms: over columns while
-/// there are many elements, then over the remaining row.
+/// Sum of each sample's elements, `[N]`, in stages short enough to avoid a loss of small terms. It sums over columns
+/// while there are many elements, then over the remaining row.
 ///
 /// (A product with an all-one vector directly after a broadcast makes tract's optimizer fail, so there is always a sum
 /// over columns. These columns must not be axes of `x`. Both runtimes move a transpose from before a sum to after it,

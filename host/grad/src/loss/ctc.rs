@@ -1,6 +1,6 @@
 //! `ctc`: connectionist temporal classification (Graves et al., 2006). The loss is the negative log-probability that
-//! the outputs at T positions give the sample's labels, after repeats are merged and blanks removed. Class 0 is the
-//! blank.
+//! the outputs at T positions give the sample's labels. Repeats are merged first, and then blanks are removed. Class 0
+//! is the blank.
 //!
 //! The states `s` are the labels `l` between blanks, `b l₁ b l₂ … b`. `E_t(s)` is the log-probability of state `s` at
 //! position `t`. Then:

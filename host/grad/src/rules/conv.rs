@@ -1,7 +1,7 @@
 //! `Conv`: `Y[o] = Σ_c X[c] ⋆ W[o,c] + B[o]` ⇒ `dX` = transposed convolution of `dY` with `W`,
 //! `dW[o,c,k] = Σ_l dY[o,l] · X[c, patch l, tap k]`, `dB[o] = Σ_l dY[o,l]`.
 //!
-//! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
+//! `dW` is factored over the `L` output positions. `A` = unfolded patches `[N, (g,) C/g·K, L]`, and `G` = `dY` as
 //! `[N, (g,) O/g, L]`, with the group axis if the convolution has groups. Few channels, or somewhat more with many
 //! positions, are unfolded by a depthwise convolution with one-hot kernels. This is exact: products with 0 and 1, sums
 //! with 0. Many channels without groups are unfolded by one `Gather` of rows of `C` channels, with the layout

@@ -2,8 +2,8 @@
 //! `Y = Xᵀ ⋆ᵀ W + B` ⇒ `dX` = convolution of `dY` with `W`, `dW[c,o,k] = Σ_l X[c,l] · dY[o, patch l, tap k]`,
 //! `dB[o] = Σ dY[o]`.
 //!
-//! `dW` is factored over the `L` **input** positions: `A` = `X` as `[N, (g,) C/g, L]`, `G` = unfolded patches of `dY`,
-//! like those of `Conv` with `X` and `dY` swapped.
+//! `dW` is factored over the `L` **input** positions. `A` = `X` as `[N, (g,) C/g, L]`, and `G` = unfolded patches of
+//! `dY`, like those of `Conv` with `X` and `dY` swapped.
 //!
 //! Memory: the patches, `N·L·O·K` floats, with `K` the number of taps.
 

@@ -1,8 +1,8 @@
 //! `Gather`: `Y` = the rows of `X` at indices along an axis ⇒ row `v` of `dX` = the sum of the rows of `dY` read from
 //! `v`.
 //!
-//! For constant indices, the transpose is padding, or another lookup. For indices from data into a table that is the
-//! same for all samples (an embedding), the gradient of the table's rows is factored, with the indices as one factor.
+//! For constant indices, the transpose is padding, or another lookup. An embedding has indices from data into a table
+//! that is the same for all samples. Then the gradient of the table's rows is factored, with the indices as one factor.
 //! The gradient of its columns is a product with one-hot vectors of the indices.
 
 use super::rule::GradRule;

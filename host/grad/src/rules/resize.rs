@@ -1,5 +1,5 @@
-//! `Resize`: `Y` = `X` with elements along each axis copied (`nearest`) or interpolated (`linear`, `cubic`), with
-//! weights that depend on the shape ⇒ `dX` = `dY` under the transposed map, axis by axis.
+//! `Resize`: `Y` = `X` with elements along each axis copied (`nearest`) or interpolated (`linear`, `cubic`). The
+//! weights depend on the shape ⇒ `dX` = `dY` under the transposed map, axis by axis.
 //!
 //! The nearest element is computed here, in f32 as in the runtimes, so that both passes agree at ties.
 

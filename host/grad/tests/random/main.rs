@@ -1,5 +1,5 @@
 //! Random networks of all operators with a rule. Tests per-sample gradients in f64 against finite differences of the
-//! reference interpreter, and the other readouts in f64 against the per-sample gradients. In f32, tests the
+//! reference interpreter. Tests the other readouts in f64 against the per-sample gradients. In f32, tests the
 //! independence of the samples on each backend.
 //!
 //! A seed always gives the same network. Some hundreds run by default. For a fuzz run of thousands:

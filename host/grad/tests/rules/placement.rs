@@ -17,8 +17,8 @@ use std::path::Path;
 #[derive(Default)]
 struct Known {
     types: HashMap<String, DType>,
-    /// Tensors that onnxruntime computes when it loads the model, before it places nodes: initializers, shapes (the
-    /// batch is fixed by then), and anything computed only from such tensors.
+    /// Tensors that onnxruntime computes when it loads the model, before it places nodes. They are initializers, shapes
+    /// (the batch is fixed by then), and anything computed only from such tensors.
     folded: HashSet<String>,
 }
 

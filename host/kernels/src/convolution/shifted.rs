@@ -28,8 +28,8 @@ const BLOCK: usize = 4096;
 /// Maximum number of floats of a sample's copies, so that they stay in the cache.
 const MOST_COPIED: usize = 1 << 16;
 
-/// Returns true if this method is faster: if its lanes are fuller than with outputs in the lanes, or if transposing
-/// those would cost more than the copies. Both methods take about one cycle per register of products.
+/// Returns true if this method is faster. That is so if its lanes are fuller than with outputs in the lanes, or if
+/// transposing those would cost more than the copies. Both methods take about one cycle per register of products.
 pub(super) fn suits(windows: &Windows) -> bool {
     let Windows { channels, outputs, output, kernel, stride, .. } = *windows;
     let (positions, taps) = (output[0] * output[1], windows.taps());

@@ -1,6 +1,6 @@
-//! Folds constants that include floats: the elementwise and reshaping subgraphs that exporters write (`1/sqrt(d)`, an
-//! epsilon, a mask of fill values, the angles of rotary positions). Any other operator stays a node, which is correct
-//! but slower.
+//! Folds constants that include floats: elementwise and reshaping subgraphs that exporters write. Examples are
+//! `1/sqrt(d)`, an epsilon, a mask of fill values, and the angles of rotary positions. Any other operator stays a node,
+//! which is correct but slower.
 //!
 //! Elementwise operators are computed in f64 and rounded once. For `+ − × ÷ √` in f32 this gives the bits of f32
 //! arithmetic.

@@ -1,4 +1,4 @@
-//! Lookups that the exporter folded: `table[index]` with constant indices became one tensor, which repeats each row of
+//! Lookups that the exporter folded. `table[index]` with constant indices became one tensor, which repeats each row of
 //! the table at every position that looks it up. Trained in this form, equal rows would diverge.
 //!
 //! A table of relative positions `[P, H]` becomes attention biases `[1, H, L, L]`. A token type, the same row for each

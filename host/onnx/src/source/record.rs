@@ -196,8 +196,8 @@ impl ExportRecord {
         <[&str; 1]>::try_from(self.parameters(initializer)).ok().map(|[name]| name)
     }
 
-    /// Returns true if an initializer was computed from parameters, and not only reordered: a weight norm, a
-    /// standardised weight, or a small network over constants.
+    /// Returns true if an initializer was computed from parameters, and not only reordered. Examples are a weight norm,
+    /// a standardised weight, and a small network over constants.
     pub fn is_computed(&self, graph: &GraphProto, initializer: &str) -> bool {
         let Some(folded) = self.folded.get(initializer) else { return false };
         let parameters = self.parameters(initializer);

@@ -160,8 +160,8 @@ fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[St
         .collect()
 }
 
-/// Checks every computed value against tract: its shape with `n` samples, and that changing one sample changes only
-/// that sample's elements, as given by (axis, outer, inner).
+/// Checks every computed value against tract. It has the expected shape with `n` samples. Changing one sample changes
+/// only that sample's elements, as given by (axis, outer, inner).
 fn examine(model: &ModelProto, graph: &Graph, n: usize) {
     let written: Vec<&String> = model.graph.as_ref().unwrap().node.iter().flat_map(|node| &node.output).collect();
     let checked: Vec<_> = graph

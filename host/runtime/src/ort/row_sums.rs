@@ -43,8 +43,8 @@ fn fold(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
-/// Length of the rows of tensors of these shapes, if the tensor of shape `small` is broadcast along the first axes of
-/// `whole` and along no other axis.
+/// Length of the rows of tensors of these shapes. `None` unless the tensor of shape `small` is broadcast along the
+/// first axes of `whole` and along no other axis.
 pub(super) fn repeats(whole: &[i64], small: &[i64]) -> Option<usize> {
     let first = small.iter().take_while(|extent| **extent == 1).count();
     let is_repeated = whole.len() >= small.len() && whole.ends_with(&small[first..]);

@@ -34,8 +34,8 @@ impl Axis {
     }
 }
 
-/// All combinations of kernels 1 to 4, strides 1 to 3, dilations 1 and 2, and pads 0 to 2 at each end, without and with
-/// output padding.
+/// All combinations of kernels 1 to 4, strides 1 to 3, dilations 1 and 2, and pads 0 to 2 at each end. Each with and
+/// without output padding.
 fn axes(input: usize, is_transposed: bool) -> Vec<Axis> {
     let mut axes = vec![];
     for index in 0..4 * 3 * 2 * 3 * 3 * 2 {

@@ -15,7 +15,7 @@ use pulp::Simd;
 /// Tiles of the largest block.
 const BLOCK: usize = VECTORS * MAX_LANES;
 /// Outputs of a tile of sums with eight lanes. With four outputs, their weights, three registers of inputs and twelve
-/// of sums exceed the sixteen registers by one, so a sum would be spilled each time.
+/// of sums exceed the sixteen registers by one. A sum would then be spilled each time.
 const NARROW_TILE: usize = 3;
 
 /// Winograd convolution, with memory for a block, and for the kernels of the last call.

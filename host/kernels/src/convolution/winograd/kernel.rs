@@ -4,8 +4,8 @@
 //! row-major order. Both sides are packed in reading order, tile after tile, and a block's channels stay in the cache
 //! while all outputs are computed.
 //!
-//! Memory: a sample's input and output gradient with their channels innermost, both at their points (5 times as much
-//! each), and the sums of a few outputs.
+//! Memory: a sample's input and output gradient with their channels innermost, and both at their points (5 times as
+//! much each). Also the sums of a few outputs.
 
 use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};

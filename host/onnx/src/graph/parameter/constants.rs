@@ -151,14 +151,14 @@ fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
     most > 0.0 && most.is_finite() && is_wide && (0..length).all(is_one_sum)
 }
 
-/// Returns true if the tables are sines and cosines of the same angles: of equal length, with squares that sum to 1
+/// Returns true for tables of sines and cosines of the same angles. They have equal length and squares that sum to 1
 /// everywhere.
 pub(super) fn is_rotary(data: &[f32], other: &[f32]) -> bool {
     let unit = |(a, b): (&f32, &f32)| (a * a + b * b - 1.0).abs() < UNIT;
     data.len() == other.len() && data.len() >= 16 && data.iter().zip(other).all(unit)
 }
 
-/// Returns true if no gradient passes through input `slot` of `node`: the node converts it to integers, Booleans or a
+/// Returns true if no gradient passes through input `slot` of `node`. The node converts it to integers, Booleans or a
 /// shape, or is a step function.
 pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     match node.op_type.as_str() {

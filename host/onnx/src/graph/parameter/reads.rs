@@ -199,8 +199,8 @@ impl<'a> Reads<'a> {
         (node, slot)
     }
 
-    /// Returns true if `node` is the `InstanceNormalization` of an exported GroupNorm (it normalises a reshape into
-    /// groups), and `slot` its scale or bias.
+    /// Returns true if `node` is the `InstanceNormalization` of an exported GroupNorm, and `slot` its scale or bias.
+    /// Such a node normalises a reshape into groups.
     pub fn is_decomposed_group_norm(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         let norm = &graph.node[node];
         let reshaped = || {

@@ -165,14 +165,14 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns true if equal values in the same order belong to one layer: an exporter generated the copy's name, and
+    /// Returns true if equal values in the same order belong to one layer. An exporter generated the copy's name, and
     /// not for another layer.
     fn proves_one_layer(&self, first: &str, copy: &str) -> bool {
         self.is_invented(copy) && (!self.is_invented(first) || self.is_one_layer(first, copy))
     }
 
-    /// Returns true if a single module reads both, such as `/layers.0/linear` in `/layers.0/linear/MatMul_1`, or if the
-    /// same bias is added after both.
+    /// Returns true if a single module reads both, such as `/layers.0/linear` in `/layers.0/linear/MatMul_1`. Also if
+    /// the same bias is added after both.
     fn is_one_layer(&self, first: &str, copy: &str) -> bool {
         let reader = |name: &str| Some(self.reads.of_name(name).first()?.0);
         let (Some(one), Some(other)) = (reader(first), reader(copy)) else { return false };

@@ -9,8 +9,8 @@ impl Graph {
     ///
     /// # Panics
     ///
-    /// Panics if an output depends on a data input that is not in `inputs`, or on another output of a node that
-    /// computes one of `inputs`.
+    /// Panics if an output depends on a data input that is not in `inputs`. Also if it depends on another output of a
+    /// node that computes one of `inputs`.
     #[must_use]
     pub fn part(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Graph {
         let mut reached = vec![false; self.values.len()];

@@ -5,9 +5,9 @@ use super::super::batch::show;
 use super::super::node::{Data, Outcome, Ruled, Shaped, Site, Source, Step};
 use crate::{attr_int, make_attr_int};
 
-/// `Concat`. If the export fixed a batch of 1, an input that is the same for all samples is expanded before it is
-/// joined to batched data. With other batch sizes the model must expand it, because it has another number of rows along
-/// the batch axis.
+/// `Concat`. If the export fixed a batch of 1, it expands an input that is the same for all samples before joining it
+/// to batched data. With other batch sizes the model must expand it, because it has another number of rows along the
+/// batch axis.
 pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
     let inputs = (0..site.inputs.len()).map(|i| site.data(i)).collect::<Result<Vec<_>, _>>()?;
     let first = inputs.first().ok_or_else(|| site.invalid("input 0 is missing"))?;

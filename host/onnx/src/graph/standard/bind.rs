@@ -1,5 +1,5 @@
-//! Inputs of a model: values that the user gives, element types that samples do not have, and samples on an axis other
-//! than the first.
+//! Binds the inputs of a model: values from the user, element types that samples do not have, and samples on another
+//! axis than the first.
 
 use super::super::{GraphError, GraphOptions};
 use crate::pb::tensor_proto::DataType;
