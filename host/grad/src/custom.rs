@@ -25,7 +25,8 @@ pub struct Normalized {
 impl Normalized {
     /// Normalises `x` over `axes`. `affine` is empty, `γ`, or both `γ` and `β`.
     ///
-    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute `epsilon`.
+    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute
+    /// `epsilon`.
     pub fn new(em: &mut Emitter, x: &Var, axes: Vec<usize>, epsilon: f64, affine: &[&Var]) -> Self {
         let lowering = |em: &mut Emitter| {
             let mean = em.reduce_mean(x, &axes, true);
