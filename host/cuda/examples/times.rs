@@ -1,5 +1,5 @@
-//! Times of a private step on the first card: `times COORDINATES ROWS [CHUNKS]`. With the feature `emulated` it runs on a machine without a card too,
-//! so that the program itself can be tried.
+//! Prints the times of a private step on the first card: `times COORDINATES ROWS [CHUNKS]`. With the feature `emulated`
+//! it also runs on a machine without a card, so that the program itself can be tested.
 
 use damper_access::Unreleased;
 use damper_core::clip::AnyRule;
@@ -35,7 +35,7 @@ fn device() -> Result<Arc<dyn CudaDevice>, DeviceError> {
     }
 }
 
-/// The median of the times of `work` in milliseconds, of which the first is left out.
+/// Median time of `work` in milliseconds, without the first run.
 fn median(
     device: &Arc<dyn CudaDevice>,
     mut work: impl FnMut(u32) -> Result<(), DeviceError>,

@@ -1,11 +1,11 @@
 // Rounds the samples of a chunk onto the grid and adds them to the sum.
 
-// Coordinates of a thread, one block apart.
+// Coordinates per thread, at a stride of one block.
 #define EACH 8
-// Rows of a group, which a thread adds in 32 bits: 255 differences of at most 2^23.
+// Maximum rows of a group, which a thread adds in 32 bits: 255 differences of at most 2^23.
 #define GROUP 255
 
-// The integer of a coordinate at a scale.
+// Integer of a coordinate at a scale.
 INLINE i32 rounded(float grad, float scale, float units) {
     float x = mul(grad, scale);
     float size = float_of(bits_of(x) & 0x7fffffffu);
@@ -13,17 +13,17 @@ INLINE i32 rounded(float grad, float scale, float units) {
     return bits_of(x) >> 31 ? -magnitude : magnitude;
 }
 
-// A block of threads for each (tile, group of rows). Adds q = trunc(g·next), takes out q = trunc(g·before), and counts the squares of the
-// first.
+// One block of threads per (tile, group of rows). Adds q = trunc(g·next), subtracts q = trunc(g·before), and adds up the squares of the
+// first q.
 //
-// `tiles` have at most EACH coordinates a thread, all of one segment and one tensor. So the conditions on scales are those of all
+// `tiles` have at most EACH coordinates per thread, all of one segment and one tensor. So conditions on scales are the same for all
 // threads of a warp.
 KERNEL add_rows(const float *const *parts, const u64 *lens, const Piece *tiles, const Segment *segments, u32 measured, u32 rows,
                 u32 rows_of_group, Scale *scales, u64 *sum) {
     Piece tile = tiles[blockIdx.x];
     u32 clipped = tile.segment, bound = segments[measured + clipped].units;
     float units = to_float(bound);
-    // Squares above the bound fail whatever they are: capped, the counter of a row holds those of all warps.
+    // Squares above the bound fail in any case. They are capped, so that a row's counter cannot overflow from all warps.
     u64 cap = (u64)bound * bound + 1;
     u32 first = blockIdx.y * rows_of_group;
     u32 end = first + rows_of_group < rows ? first + rows_of_group : rows;
@@ -36,13 +36,13 @@ KERNEL add_rows(const float *const *parts, const u64 *lens, const Piece *tiles, 
         Scale *state = scales + (u64)clipped * rows + row;
         float next = state->next, before = state->before;
         bool adds = is_finite(next), takes_out = is_finite(before);
-        // A row that adds nothing is not read.
+        // Does not read a row that adds nothing.
         if (!adds && !takes_out) {
             continue;
         }
         any = true;
         const float *grad = row_of(parts, lens, row, tile);
-        // All loads before the first use, so that they wait for memory together. A zero adds nothing.
+        // Issues all loads before the first use, so that their latencies overlap. A zero adds nothing.
         float grads[EACH];
         for (u32 e = 0; e < EACH; e++) {
             u32 i = threadIdx.x + e * blockDim.x;

@@ -1,4 +1,4 @@
-// The names that the kernels use, for NVRTC. `emulated.h` has the same names for a C++ compiler.
+// Definitions for the kernels, for NVRTC. `emulated.h` has the same names for a C++ compiler.
 //
 // Every float operation of a kernel goes through one of these intrinsics, which round to nearest even and are never fused or reordered.
 
@@ -25,10 +25,10 @@ INLINE float div(float x, float y) { return __fdiv_rn(x, y); }
 INLINE float root(float x) { return __fsqrt_rn(x); }
 INLINE float to_float(u32 x) { return __uint2float_rn(x); }
 INLINE float to_float(i64 x) { return __ll2float_rn(x); }
-// Of 0 <= x < 2^32.
+// Argument: 0 <= x < 2^32.
 INLINE u32 truncate(float x) { return __float2uint_rz(x); }
 
-// Adds `x` of each thread of a warp to `counter`, at most `cap` of it together. All threads of the warp call it.
+// Adds the sum of `x` over a warp to `counter`, capped at `cap`. All threads of the warp must call it.
 INLINE void add_of_warp(u64 *counter, u64 x, u64 cap) {
     for (int distance = 16; distance > 0; distance /= 2) {
         x += __shfl_down_sync(0xffffffffu, x, distance);

@@ -1,4 +1,4 @@
-// The names that the kernels use, for a C++ compiler: each thread is a call, so that the bits of the kernels are tested without a card.
+// Definitions for the kernels, for a C++ compiler. Each thread is a call, so the bits of the kernels can be tested without a card.
 // Compile without contraction of products and sums (-ffp-contract=off).
 
 #include <cmath>
@@ -44,7 +44,7 @@ INLINE float to_float(i64 x) { return (float)x; }
 INLINE u32 truncate(float x) { return (u32)x; }
 
 // Integers: the order of the threads does not matter.
-// A card's warps reach the cap together, so that their number bounds a counter. Here each thread may, and the counter saturates.
+// On a card the cap applies to a warp, so the number of warps bounds a counter. Here it applies to each thread, and the counter saturates.
 INLINE void add_of_warp(u64 *counter, u64 x, u64 cap) {
     u64 added = *counter + (x < cap ? x : cap);
     *counter = added < *counter ? ~0ull : added;

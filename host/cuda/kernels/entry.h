@@ -1,6 +1,6 @@
-// Calls a kernel by its name, thread after thread, in an order that the caller chooses.
+// Calls a kernel by name, one thread after another, in an order that the caller selects.
 
-// 0: as numbered, 1: reversed, else shuffled by this seed.
+// 0: in order of number, 1: reversed, else shuffled with this seed.
 static std::unique_ptr<u64[]> ordered(u64 count, u64 order) {
     std::unique_ptr<u64[]> numbers(new u64[count]);
     for (u64 i = 0; i < count; i++) {
@@ -13,7 +13,7 @@ static std::unique_ptr<u64[]> ordered(u64 count, u64 order) {
     return numbers;
 }
 
-// The result: 0, 1 if there is no such kernel, 2 if it has other arguments.
+// Returns 0 on success, 1 for an unknown kernel, 2 for wrong arguments.
 template <class... A, std::size_t... N>
 static int call(void (*kernel)(A...), Place grid, u32 block, u64 order, void **args, const u32 *sizes, u32 count,
                 std::index_sequence<N...>) {

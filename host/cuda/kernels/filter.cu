@@ -1,13 +1,13 @@
 // Filters on released gradients.
 
-// The coefficients of one delay.
+// Coefficients of one delay.
 struct Tap {
     float a;
     float b;
 };
 
-// A recursive filter in the transposed direct form II: a thread for each coordinate. `memory` has the states of `order` delays, one
-// vector after the other. `correction` is the reciprocal of the step response.
+// Recursive filter in transposed direct form II, with one thread per coordinate. `memory` has the states of `order` delays as
+// consecutive vectors. `correction` is the reciprocal of the step response.
 KERNEL filter_iir(const float *released, u64 dim, float direct, const Tap *taps, u32 order, float correction, float *memory,
                   float *filtered) {
     u64 i = thread_number();
@@ -25,7 +25,7 @@ KERNEL filter_iir(const float *released, u64 dim, float direct, const Tap *taps,
     filtered[i] = saturated(mul(y, correction));
 }
 
-// DiSK's filter; without weights the released gradient itself.
+// DiSK's filter. Without weights it returns the released gradient.
 KERNEL filter_kalman(const float *released, u64 dim, u32 has_weights, float keep, float take, float *kept) {
     u64 i = thread_number();
     if (i >= dim) {
@@ -35,7 +35,7 @@ KERNEL filter_kalman(const float *released, u64 dim, u32 has_weights, float keep
     kept[i] = has_weights ? saturated(add(mul(keep, kept[i]), mul(take, grad))) : grad;
 }
 
-// Keeps the parameters before an update; after it, how far they have moved.
+// Stores the parameters before an update, and their change after it.
 KERNEL keep_move(const float *params, u64 dim, u32 is_after, float *moved) {
     u64 i = thread_number();
     if (i >= dim) {
@@ -44,7 +44,7 @@ KERNEL keep_move(const float *params, u64 dim, u32 is_after, float *moved) {
     moved[i] = is_after ? saturated(sub(params[i], moved[i])) : params[i];
 }
 
-// The point ahead of the parameters in the direction of their last move.
+// Look-ahead point: the parameters plus a multiple of their last change.
 KERNEL point_ahead(const float *params, const float *moved, u64 dim, float gamma, float *point) {
     u64 i = thread_number();
     if (i >= dim) {

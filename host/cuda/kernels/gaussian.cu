@@ -1,18 +1,18 @@
-// The discrete Gaussian on the grid, word for word that of damper-core (`core/src/noise/discrete_gaussian.rs`, which has the proofs).
+// Discrete Gaussian on the grid, with the same words as damper-core (`core/src/noise/discrete_gaussian.rs`, which has the proofs).
 
 #define CELLS 8u
 #define COIN (2u * CELLS * CELLS)
 #define LAST_CELL 151u
 #define DIGITS 9
 
-// x <- x·y, rounded down; digits base 2^32, the most significant first.
+// x <- x·y, rounded down. Digits are base 2^32, most significant first.
 INLINE void multiply(u32 *x, const u32 *y) {
     u32 sum[DIGITS + 1];
     for (int i = 0; i <= DIGITS; i++) {
         sum[i] = 0;
     }
     for (int i = DIGITS - 1; i >= 0; i--) {
-        // sum[1..] has the digits so far. Each goes to the place after its own, and the last is dropped.
+        // sum[1..] has the digits so far. Each moves one place to the right, and the last is dropped.
         u64 carry = 0;
         for (int k = DIGITS - 1; k >= 0; k--) {
             carry += (u64)x[i] * y[k] + sum[k];
@@ -26,7 +26,7 @@ INLINE void multiply(u32 *x, const u32 *y) {
     }
 }
 
-// x <- x + y, below 1.
+// x <- x + y, with a result below 1.
 INLINE void add_digits(u32 *x, const u32 *y) {
     u64 carry = 0;
     for (int i = DIGITS - 1; i >= 0; i--) {
@@ -128,7 +128,7 @@ INLINE bool accepts(u32 i, u32 a, u32 sigma, u32 coin, Words *words) {
     return true;
 }
 
-// One draw, in grid units; sigma is in 1..2^31.
+// One draw, in grid units. sigma is in 1..2^31.
 INLINE i64 draw(u32 sigma, Words *words) {
     u32 slots = (sigma + CELLS - 1) / CELLS;
     for (;;) {

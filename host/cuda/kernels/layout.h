@@ -1,11 +1,11 @@
-// The tables that the host writes (`src/layout.rs` has the same fields).
+// Tables that the host writes (`src/layout.rs` has the same fields).
 
-// Consecutive coordinates that lie in one tensor.
+// Consecutive coordinates in one tensor.
 struct Piece {
-    // The first of them in a row of the tensor.
+    // First coordinate within a row of the tensor.
     u64 offset;
     u32 part;
-    // The first of them in the block of a norm, or in the whole gradient.
+    // First coordinate within the block of a norm, or within the whole gradient.
     u32 at;
     u32 len;
     u32 segment;
@@ -13,10 +13,10 @@ struct Piece {
 
 // Coordinates that are clipped together.
 struct Segment {
-    // Their first block of 1024 coordinates, and the first of the next.
+    // First block of 1024 coordinates, and first block of the next segment.
     u32 first_block;
     u32 end_block;
-    // The bound of their norm on the grid; 0 if they are not clipped together, but only measured.
+    // Bound of the norm on the grid, or 0 if the segment is only measured and not clipped.
     u32 units;
     float threshold;
 };
@@ -28,7 +28,7 @@ INLINE const float *row_of(const float *const *parts, const u64 *lens, u32 row, 
 
 INLINE bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
 
-// Stands for no number: a row without a norm, a segment that adds nothing.
+// Represents a missing value: a row without a norm, or a segment that adds nothing.
 #define NONE 0x7fc00000u
 
 #define LANES 8

@@ -1,10 +1,10 @@
-// Updates of the parameters: a thread for each coordinate. Moments of the second order are those of the gradient `squared`.
+// Updates of the parameters, with one thread per coordinate. Second moments are those of the gradient `squared`.
 
 INLINE float mixed(float keep, float x, float take, float y) { return saturated(add(mul(keep, x), mul(take, y))); }
 
 INLINE float square(float x) { return saturated(mul(x, x)); }
 
-// SGD. Without momentum `moment` is not read.
+// SGD. Without momentum it does not read `moment`.
 KERNEL update_sgd(float *params, const float *filtered, u64 dim, float rate, float momentum, u32 nesterov, float decay, float *moment) {
     u64 i = thread_number();
     if (i >= dim) {
@@ -19,7 +19,7 @@ KERNEL update_sgd(float *params, const float *filtered, u64 dim, float rate, flo
     params[i] = saturated(sub(param, mul(rate, direction)));
 }
 
-// Adam. `denominator` is 0: the root and epsilon, 1: the larger of them, 2: the root of what is left without `noise`, at least
+// Adam. `denominator` is 0 for the sum of root and epsilon, 1 for their maximum, and 2 for the root of the moment minus `noise`, at least
 // epsilon (DP-AdamBC).
 KERNEL update_adam(float *params, const float *filtered, const float *squared, u64 dim, float keep, float rate, float scale, float beta1,
                    float new1, float beta2, float new2, u32 denominator, float epsilon, float noise, float *first, float *second) {
@@ -42,7 +42,7 @@ KERNEL update_adam(float *params, const float *filtered, const float *squared, u
     params[i] = saturated(sub(mul(keep, params[i]), saturated(div(mul(rate, m), divisor))));
 }
 
-// RMSprop; with `keep` and `take` 1, AdaGrad, whose sum is not weighted.
+// RMSprop. With `keep` and `take` 1 it is AdaGrad, whose sum is unweighted.
 KERNEL update_scaled(float *params, const float *filtered, const float *squared, u64 dim, float rate, float keep, float take, float decay,
                      float epsilon, float *second) {
     u64 i = thread_number();
@@ -56,7 +56,7 @@ KERNEL update_scaled(float *params, const float *filtered, const float *squared,
     params[i] = saturated(sub(param, saturated(div(mul(rate, direction), add(root(v), epsilon)))));
 }
 
-// The mean of the parameters of steps.
+// Mean of the parameters over steps.
 KERNEL average_params(const float *params, u64 dim, float share, float *mean) {
     u64 i = thread_number();
     if (i >= dim) {

@@ -5,11 +5,11 @@
 
 INLINE float saturated(float x) {
     u32 bits = bits_of(x);
-    // Below an infinity, toward zero, lies the largest number of its sign.
+    // The next value toward zero from an infinity is the largest finite value.
     return float_of(bits - (bits << 1 == 0xff000000u));
 }
 
-// A thread for each chunk of the noise. `step` and `key` lie in memory, which the host wipes; arguments of kernels are kept elsewhere too.
+// One thread per chunk of the noise. `step` and `key` are in memory, which the host wipes. Kernel arguments would also be stored elsewhere.
 KERNEL release_chunks(u64 *sum, u64 dim, const u32 *key, const u32 *step, u32 sigma, float unit, float *released) {
     u64 chunk = thread_number(), first = chunk * CHUNK;
     if (first >= dim) {

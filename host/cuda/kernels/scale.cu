@@ -1,18 +1,18 @@
-// The scale of each clipped segment of each row, and what follows if its integers exceed their bound.
+// Scale of each clipped segment of each row, and the next scale if its integers exceed their bound.
 
-// The state of a segment of a row.
+// State of a segment of a row.
 struct Scale {
-    // What is added next, and what was added before it and is taken out; NONE: nothing.
+    // Scale that is added next, and the previous scale that is subtracted. NONE for nothing.
     float next;
     float before;
     float shrink;
     u32 unused;
-    // The squares of the integers at `next`.
+    // Sum of the squares of the integers at `next`.
     u64 squares;
 };
 
-// A thread for each (clipped segment, row): the first scale. `measured` segments lie before the clipped ones if those are layers;
-// the first segment is the whole in either case.
+// One thread per (clipped segment, row) computes the first scale. The `measured` segments come before clipped segments if those are
+// layers. The first segment is always the whole gradient.
 KERNEL scale_first(const float *norms, const Segment *segments, u32 measured, u32 clipped, u32 rows, u32 is_automatic, float gamma,
                    Scale *scales) {
     u64 number = thread_number();
@@ -34,7 +34,7 @@ KERNEL scale_first(const float *norms, const Segment *segments, u32 measured, u3
     scales[number] = state;
 }
 
-// A thread for each (clipped segment, row): the next scale if the squares exceed the bound. `failed` counts those.
+// One thread per (clipped segment, row) computes the next scale if the squares exceed the bound. `failed` counts these segments.
 KERNEL scale_next(const Segment *segments, u32 measured, u32 clipped, u32 rows, Scale *scales, u32 *failed) {
     u64 number = thread_number();
     if (number >= (u64)clipped * rows) {

@@ -1,4 +1,4 @@
-//! A CUDA card, through the driver's library, which is looked for when a program runs.
+//! CUDA card, through the driver's library, which is loaded at run time.
 
 mod compile;
 
@@ -11,31 +11,32 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use std::ffi::{CString, c_void};
 
-/// A card with the kernels, in the context that onnxruntime uses too, and a stream on which all calls are made in order.
+/// Card with the kernels, in the context that onnxruntime also uses, and a stream that executes all calls in order.
 pub struct Card {
     device: sys::CUdevice,
     context: sys::CUcontext,
     stream: sys::CUstream,
     module: sys::CUmodule,
-    /// In the order of [`CudaKernel::ALL`].
+    /// Functions in the order of [`CudaKernel::ALL`].
     functions: Vec<sys::CUfunction>,
     architecture: String,
 }
 
-// SAFETY: the driver's handles may be used from any thread, and each call makes the context current in its thread first.
+// SAFETY: the driver's handles may be used from any thread, and each call first makes the context current in its
+// thread.
 unsafe impl Send for Card {}
 // SAFETY: as above. The driver orders the calls of threads on one stream.
 unsafe impl Sync for Card {}
 
 impl Card {
-    /// The card of this number. Compiles the kernels for it, once a process.
+    /// Opens the card `number`. Compiles the kernels for it, once per process.
     ///
     /// # Errors
     ///
-    /// NVIDIA's driver or NVRTC is not on this machine, the machine has not so many cards, or the kernels do not compile.
+    /// Fails if NVIDIA's driver or NVRTC is missing, the machine has no such card, or the kernels do not compile.
     pub fn open(number: u32) -> Result<Self, DeviceError> {
-        // The bindings panic if they do not find their library, so they are asked first.
-        // SAFETY: loading the driver's library runs its constructors, as for every program that uses it.
+        // The bindings panic if they do not find their library, so this checks first.
+        // SAFETY: loading the driver's library runs its constructors, as in every program that uses it.
         if !unsafe { sys::is_culib_present() } {
             return Err(DeviceError::NoLibrary("libcuda"));
         }
@@ -46,7 +47,7 @@ impl Card {
         let device = result::device::get(ordinal).map_err(|error| failed("cuDeviceGet", error))?;
         let architecture = architecture(device)?;
         let cubin = cubin(&architecture)?;
-        // SAFETY: the device is one that the driver has just given.
+        // SAFETY: the driver has just returned the device.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
         let (stream, module) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -54,7 +55,7 @@ impl Card {
         card.enter()?;
         card.stream = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|error| failed("cuStreamCreate", error))?;
-        // SAFETY: the image is what NVRTC made.
+        // SAFETY: the image is the output of NVRTC.
         card.module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
             .map_err(|DriverError(code)| DeviceError::Compile(format!("the driver does not load them: {code:?}")))?;
         for kernel in CudaKernel::ALL {
@@ -66,32 +67,33 @@ impl Card {
         Ok(card)
     }
 
-    /// Its architecture, as `sm_90`.
+    /// Architecture of the card, such as `sm_90`.
     #[must_use]
     pub fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// Its stream, which onnxruntime may compute on too (its setting `user_compute_stream`): then gradients are written before they are read.
+    /// Stream of the card. onnxruntime may compute on it, too (its setting `user_compute_stream`). Gradients are then
+    /// written before they are read.
     #[must_use]
     pub fn stream(&self) -> u64 {
         self.stream.expose_provenance() as u64
     }
 
-    /// Bytes of memory that are free, and of all memory.
+    /// Bytes of free memory and of total memory.
     ///
     /// # Errors
     ///
-    /// The driver failed.
+    /// Fails if the driver fails.
     pub fn memory(&self) -> Result<[u64; 2], DeviceError> {
         self.enter()?;
         let (free, all) = result::mem_get_info().map_err(|error| failed("cuMemGetInfo", error))?;
         Ok([free as u64, all as u64])
     }
 
-    /// Makes the context this thread's.
+    /// Makes the context current in this thread.
     fn enter(&self) -> Result<(), DeviceError> {
-        // SAFETY: the context is retained until this is dropped.
+        // SAFETY: the context is retained until `self` is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(|error| failed("cuCtxSetCurrent", error))
     }
 }
@@ -101,7 +103,7 @@ fn architecture(device: sys::CUdevice) -> Result<String, DeviceError> {
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
     };
     let get = |attribute| {
-        // SAFETY: the device is one that the driver has given.
+        // SAFETY: the driver has returned the device.
         unsafe { result::device::get_attribute(device, attribute) }
             .map_err(|error| failed("cuDeviceGetAttribute", error))
     };
@@ -119,7 +121,7 @@ impl CudaDevice for Card {
         self.enter()?;
         let no_memory = DeviceError::NoMemory { bytes };
         let Ok(size) = usize::try_from(bytes) else { return Err(no_memory) };
-        // SAFETY: the block is owned by the allocation, and freed with it alone.
+        // SAFETY: the allocation owns the block, and only the allocation's free call frees it.
         match unsafe { result::malloc_sync(size) } {
             Ok(address) => Ok(Allocation::new(address, bytes)),
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(no_memory),
@@ -128,10 +130,10 @@ impl CudaDevice for Card {
     }
 
     fn free(&self, allocation: Allocation) {
-        // Earlier calls may use the block. After an error nothing runs any more.
+        // Earlier calls may still use the block. After an error nothing runs any more.
         let _ = self.synchronize();
         if self.enter().is_ok() {
-            // SAFETY: an allocation is the owner of its block, and nothing uses it now.
+            // SAFETY: an allocation owns its block, and nothing uses it now.
             let _ = unsafe { result::free_sync(allocation.address()) };
         }
     }
@@ -139,7 +141,7 @@ impl CudaDevice for Card {
     fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
         assert_eq!(to.bytes(), bytes.len() as u64);
         self.enter()?;
-        // SAFETY: a span lies within memory that is alive, as long as the source, which outlives the copy.
+        // SAFETY: a span is inside live memory, and the source outlives the copy.
         unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream) }
             .map_err(|error| failed("cuMemcpyHtoDAsync", error))?;
         self.synchronize()
@@ -159,7 +161,7 @@ impl CudaDevice for Card {
         if span.bytes() == 0 {
             return Ok(());
         }
-        // SAFETY: a span lies within memory that is alive.
+        // SAFETY: a span is inside live memory.
         unsafe { result::memset_d8_async(span.address(), 0, span.bytes() as usize, self.stream) }
             .map_err(|error| failed("cuMemsetD8Async", error))
     }
@@ -180,15 +182,15 @@ impl CudaDevice for Card {
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         let [x, y] = launch.grid();
         let block = (launch.block(), 1, 1);
-        // SAFETY: a `Launch` is made in this crate alone, with the kernel's arguments, and its memory is alive until it was freed, which waits for
-        // this call. The driver copies the arguments before it returns.
+        // SAFETY: only this crate creates a `Launch`, with the kernel's arguments. Its memory is alive until it is
+        // freed, which waits for this call. The driver copies the arguments before it returns.
         unsafe { result::launch_kernel(*function, (x, y, 1), block, 0, self.stream, &mut pointers) }
             .map_err(|error| failed(name, error))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.enter()?;
-        // SAFETY: the stream is this card's.
+        // SAFETY: the stream belongs to this card.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|error| failed("cuStreamSynchronize", error))
     }
 }
@@ -196,15 +198,15 @@ impl CudaDevice for Card {
 impl Drop for Card {
     fn drop(&mut self) {
         if self.enter().is_ok() && !self.stream.is_null() {
-            // SAFETY: the stream is this card's, and nobody else has it. What was asked of it is done first.
+            // SAFETY: the stream belongs to this card and has no other user. All its calls are finished first.
             let _ =
                 unsafe { result::stream::synchronize(self.stream).and_then(|()| result::stream::destroy(self.stream)) };
         }
         if !self.module.is_null() {
-            // SAFETY: it was loaded once, and nothing uses its functions any more.
+            // SAFETY: the module was loaded once, and nothing uses its functions any more.
             let _ = unsafe { result::module::unload(self.module) };
         }
-        // SAFETY: it was retained once.
+        // SAFETY: the context was retained once.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }

@@ -1,11 +1,11 @@
-//! A device: memory and kernels. What a device is asked for is checked before it is asked: the types of the arguments can be made in
-//! this crate alone, from memory that it owns.
+//! Device: memory and kernels. Arguments are checked before a device gets them. Only this crate can create their types,
+//! from memory that it owns.
 
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use std::sync::Arc;
 
-/// A block of a device's memory. Whoever has it owns the block: it has no `Clone`.
+/// Block of a device's memory. The value owns the block, so it has no `Clone`.
 #[derive(Debug)]
 pub struct Allocation {
     address: u64,
@@ -13,19 +13,19 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    // Used by devices alone, and a build may have none.
+    // Only devices use it, and a build may have none.
     #[cfg_attr(not(any(test, feature = "cuda", feature = "emulated")), expect(dead_code))]
     pub(crate) fn new(address: u64, bytes: u64) -> Self {
         Self { address, bytes }
     }
 
-    /// Its first byte.
+    /// Address of its first byte.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its length.
+    /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -41,32 +41,32 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// Its first byte.
+    /// Address of its first byte.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.allocation.address + self.at
     }
 
-    /// Its length.
+    /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// An argument of a kernel.
+/// Argument of a kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Argument {
-    /// An address in the device's memory, or an integer of 64 bits.
+    /// Address in the device's memory, or 64-bit integer.
     Wide(u64),
-    /// An integer of 32 bits.
+    /// 32-bit integer.
     Narrow(u32),
-    /// A float.
+    /// Float.
     Float(f32),
 }
 
 impl Argument {
-    /// Its bytes, the least significant first, and how many there are.
+    /// Its bytes, least significant first, and their number.
     #[must_use]
     pub fn word(self) -> (u64, u32) {
         match self {
@@ -77,104 +77,104 @@ impl Argument {
     }
 }
 
-/// A call of a kernel, whose reads and writes stay in memory that is alive. Made in this crate alone.
+/// Kernel call whose reads and writes stay in live memory. Only this crate creates it.
 #[derive(Debug)]
 pub struct Launch<'a> {
     pub(crate) kernel: CudaKernel,
-    /// Blocks of threads along both axes.
+    /// Number of blocks along both axes.
     pub(crate) grid: [u32; 2],
-    /// Threads of a block.
+    /// Threads per block.
     pub(crate) block: u32,
     pub(crate) arguments: &'a [Argument],
 }
 
 impl Launch<'_> {
-    /// The kernel.
+    /// Kernel to call.
     #[must_use]
     pub fn kernel(&self) -> CudaKernel {
         self.kernel
     }
 
-    /// Blocks of threads along both axes.
+    /// Number of blocks along both axes.
     #[must_use]
     pub fn grid(&self) -> [u32; 2] {
         self.grid
     }
 
-    /// Threads of a block.
+    /// Threads per block.
     #[must_use]
     pub fn block(&self) -> u32 {
         self.block
     }
 
-    /// The arguments, in order.
+    /// Arguments in order.
     #[must_use]
     pub fn arguments(&self) -> &[Argument] {
         self.arguments
     }
 }
 
-/// A device that runs the kernels, in the order of its calls.
+/// Device that runs kernels in the order of the calls.
 pub trait CudaDevice: Send + Sync {
-    /// New memory. What is in it is not known.
+    /// Allocates memory with undefined contents.
     ///
     /// # Errors
     ///
-    /// The device has no room.
+    /// Fails if the device has no room.
     fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError>;
 
-    /// Gives memory back, after all that was asked for before.
+    /// Frees memory after all earlier calls.
     fn free(&self, allocation: Allocation);
 
-    /// Copies `bytes` to the device. The span is as long. The source may be changed after it.
+    /// Copies `bytes` to the device. The span has the same length. The source may change after the call returns.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError>;
 
-    /// Copies from the device, after all that was asked for before.
+    /// Copies from the device after all earlier calls.
     ///
     /// # Errors
     ///
-    /// The device failed, now or in an earlier call.
+    /// Fails if the device fails, now or in an earlier call.
     fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Writes zeros.
+    /// Writes zeros to `span`.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     fn clear(&self, span: Span<'_>) -> Result<(), DeviceError>;
 
     /// Calls a kernel.
     ///
     /// # Errors
     ///
-    /// The device failed. A later call may return this error.
+    /// Fails if the device fails. A later call may return this error.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
 
-    /// Waits until what others have asked of the device is done, such as onnxruntime on a stream of its own.
+    /// Waits until the device has finished calls from others, such as onnxruntime on its own stream.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     fn wait_for_others(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Waits until all that was asked for is done.
+    /// Waits until all calls are finished.
     ///
     /// # Errors
     ///
-    /// The device failed, now or in an earlier call.
+    /// Fails if the device fails, now or in an earlier call.
     fn synchronize(&self) -> Result<(), DeviceError>;
 }
 
-/// Threads of a block of kernels that need no certain number.
+/// Threads per block for kernels that do not need a specific number.
 pub(crate) const THREADS: u32 = 256;
 
-/// Calls a kernel with a thread for each coordinate.
+/// Calls a kernel with one thread per coordinate.
 pub(crate) fn by_coordinate(
     device: &Arc<dyn CudaDevice>,
     kernel: CudaKernel,

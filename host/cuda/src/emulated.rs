@@ -1,4 +1,4 @@
-//! The kernels compiled as C++ for the processor, so that their bits are tested without a card.
+//! Kernels compiled as C++ for the processor, to test their bits without a card.
 
 use crate::device::{Allocation, Argument, CudaDevice, Launch, Span};
 use crate::error::DeviceError;
@@ -10,56 +10,56 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
-/// In which order the threads of a kernel run, one after another. The bits must not depend on it.
+/// Order in which the threads of a kernel run, one after another. The bits must not depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadOrder {
-    /// As they are numbered.
+    /// In order of their numbers.
     Numbered,
     /// From the last to the first.
     Reversed,
-    /// Shuffled by this seed.
+    /// Shuffled with this seed.
     Shuffled(u32),
 }
 
-/// A device whose memory is the processor's. A C++ compiler on this machine compiles the kernels, once a process.
+/// Device in the processor's memory. A C++ compiler on this machine compiles the kernels, once per process.
 pub struct EmulatedDevice {
     order: ThreadOrder,
     entry: Entry,
-    /// Blocks of memory and bytes that are taken, and the room of all.
+    /// Number and bytes of allocated blocks. `room` is the total capacity.
     taken: Mutex<(usize, u64)>,
     room: u64,
 }
 
 type Entry = unsafe extern "C" fn(*const c_char, u32, u32, u32, u64, *mut *mut c_void, *const u32, u32) -> c_int;
 
-/// Bytes that nobody writes around each block of memory.
+/// Guard bytes around each block of memory, which nothing writes.
 const GUARD: usize = 64;
 const GUARD_BYTE: u8 = 0xc5;
-/// The bytes of new memory: NaN, as floats.
+/// Initial bytes of new memory: NaN, as floats.
 const NEW_BYTE: u8 = 0xff;
 
 impl EmulatedDevice {
-    /// A device with this order of threads and room for so many bytes.
+    /// Creates a device with this thread order and a capacity of `room` bytes.
     ///
     /// # Errors
     ///
-    /// No C++ compiler is on this machine, or it does not compile the kernels.
+    /// Fails if this machine has no C++ compiler, or it does not compile the kernels.
     pub fn new(order: ThreadOrder, room: u64) -> Result<Self, DeviceError> {
         static ENTRY: OnceLock<Result<Entry, DeviceError>> = OnceLock::new();
         let entry = ENTRY.get_or_init(|| load(&emulated_source())).clone()?;
         Ok(Self { order, entry, taken: Mutex::new((0, 0)), room })
     }
 
-    /// As [`new`](Self::new), of kernels whose source was changed: for tests that must see it.
+    /// Like [`new`](Self::new), with a modified kernel source, for tests that must detect the change.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn of_source(source: &str) -> Result<Self, DeviceError> {
         Ok(Self { order: ThreadOrder::Numbered, entry: load(source)?, taken: Mutex::new((0, 0)), room: u64::MAX })
     }
 
-    /// Blocks of memory that are taken, and their bytes.
+    /// Number and bytes of allocated blocks.
     #[must_use]
     pub fn taken(&self) -> (usize, u64) {
         *self.taken.lock().unwrap_or_else(|broken| broken.into_inner())
@@ -80,7 +80,7 @@ fn load(source: &str) -> Result<Entry, DeviceError> {
     });
     std::fs::remove_dir_all(&folder).map_err(failed)?;
     let library = Box::leak(Box::new(loaded?));
-    // SAFETY: `kernels/entry.h` defines it with this type.
+    // SAFETY: `kernels/entry.h` defines the symbol with this type.
     let entry = unsafe { library.get::<Entry>(b"damper_emulate\0") };
     entry.map(|entry| *entry).map_err(|error| DeviceError::Compile(error.to_string()))
 }
@@ -112,12 +112,12 @@ impl CudaDevice for EmulatedDevice {
         let Some(layout) = memory_layout(bytes).filter(|_| taken.1.saturating_add(bytes) <= self.room) else {
             return Err(no_memory);
         };
-        // SAFETY: the layout has guards, so its size is not 0.
+        // SAFETY: the layout includes guards, so its size is not 0.
         let start = unsafe { alloc(layout) };
         if start.is_null() {
             return Err(no_memory);
         }
-        // SAFETY: all of it lies in the memory just taken.
+        // SAFETY: both writes are inside the allocated memory.
         unsafe {
             start.write_bytes(GUARD_BYTE, layout.size());
             start.add(GUARD).write_bytes(NEW_BYTE, layout.size() - 2 * GUARD);
@@ -129,7 +129,7 @@ impl CudaDevice for EmulatedDevice {
     fn free(&self, allocation: Allocation) {
         let Some(layout) = memory_layout(allocation.bytes()) else { return };
         let start = std::ptr::with_exposed_provenance_mut::<u8>(allocation.address() as usize - GUARD);
-        // SAFETY: `allocate` took this memory with this layout, and `allocation` was its owner.
+        // SAFETY: `allocate` allocated this memory with this layout, and `allocation` was its owner.
         let is_intact = unsafe {
             let all = std::slice::from_raw_parts(start, layout.size());
             let is_guard = |bytes: &[u8]| bytes.iter().all(|byte| *byte == GUARD_BYTE);
@@ -145,14 +145,14 @@ impl CudaDevice for EmulatedDevice {
 
     fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
         assert_eq!(to.bytes(), bytes.len() as u64);
-        // SAFETY: a span lies within memory that is alive, and no kernel runs at the same time.
+        // SAFETY: a span is inside live memory, and no kernel runs at the same time.
         unsafe { pointer(&to).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
     fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         assert_eq!(from.bytes(), bytes.len() as u64);
-        // SAFETY: as in `upload`. Memory is written when it is taken.
+        // SAFETY: as in `upload`. Memory is initialised when it is allocated.
         unsafe { pointer(&from).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -167,7 +167,7 @@ impl CudaDevice for EmulatedDevice {
         let name = CString::new(launch.kernel().name()).unwrap_or_default();
         let [x, y] = launch.grid();
         let (mut words, sizes): (Vec<u64>, Vec<u32>) = launch.arguments().iter().copied().map(Argument::word).unzip();
-        // The least significant byte comes first on every processor with a card.
+        // Every host of a card is little-endian.
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         let order = match self.order {
             ThreadOrder::Numbered => 0,
@@ -175,8 +175,8 @@ impl CudaDevice for EmulatedDevice {
             ThreadOrder::Shuffled(seed) => 2 + u64::from(seed),
         };
         let (arguments, count) = (pointers.as_mut_ptr(), sizes.len() as u32);
-        // SAFETY: the entry checks number and sizes of the arguments. A `Launch` is made in this crate alone, and reads and writes memory that is
-        // alive.
+        // SAFETY: the entry point checks the number and sizes of the arguments. Only this crate creates a `Launch`,
+        // which reads and writes live memory.
         let result =
             unsafe { (self.entry)(name.as_ptr(), x, y, launch.block(), order, arguments, sizes.as_ptr(), count) };
         match result {

@@ -2,31 +2,31 @@
 
 use std::fmt;
 
-/// Why a device cannot do what it was asked for.
+/// Error of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A library of NVIDIA's is not on this machine: the driver's or NVRTC.
+    /// An NVIDIA library is missing: the driver's or NVRTC.
     NoLibrary(&'static str),
     /// The machine has no card of this number, or no compiler for the emulation.
     NoDevice(String),
     /// The device has no room for this many bytes.
     NoMemory {
-        /// The bytes.
+        /// Requested bytes.
         bytes: u64,
     },
-    /// The kernels do not compile: the compiler's words.
+    /// The kernels do not compile. Contains the compiler's message.
     Compile(String),
     /// A call of the driver failed.
     Call {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// Its code, as the driver names it.
+        /// Error code, as the driver names it.
         code: String,
     },
     /// The sizes do not fit each other, or are too large for the device's arithmetic.
     Shape(&'static str),
-    /// A call out of its order: a chunk before the step, a second release, or anything after an error in the step.
+    /// A call is out of order: a chunk before the step, a second release, or anything after an error in the step.
     Order(&'static str),
 }
 

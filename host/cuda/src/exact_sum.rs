@@ -17,32 +17,32 @@ use damper_core::private::Mechanism as _;
 use std::sync::Arc;
 use zeroize::Zeroize as _;
 
-/// Threads that draw noise in a block: each takes as long as 1,024 draws.
+/// Threads per block that draw noise. Each thread makes up to 1,024 draws.
 const DRAWING_THREADS: u32 = 64;
-/// Rows of a group that a thread adds in 32 bits.
+/// Maximum number of rows in a group, which a thread adds in 32 bits.
 const MOST_OF_GROUP: u32 = 255;
-/// Blocks of threads that keep a card busy.
+/// Number of thread blocks that keep a card busy.
 const BUSY: u32 = 2048;
-/// More scales than it takes for a sample to shrink to nothing.
+/// Maximum number of scales, more than are needed to shrink a sample to nothing.
 const TRIES: u32 = 32;
 /// Coordinates that share one address of noise.
 const CHUNK: u64 = damper_core::noise::CHUNK as u64;
 
 const SIZES: DeviceError = DeviceError::Shape("a chunk of other sizes");
 
-/// The noise of a step.
+/// Noise of a step.
 pub struct StepNoise<'a, const BLOCKS: usize> {
-    /// The mechanism, on the grid of the sum.
+    /// Mechanism, on the grid of the sum.
     pub mechanism: DiscreteGaussian<i64>,
-    /// The generator. Its key goes to the device's memory for as long as the noise is drawn.
+    /// Generator. Its key is in the device's memory while the noise is drawn.
     pub generator: &'a ChaCha20<BLOCKS>,
-    /// The number of the step, which was charged.
+    /// Number of the step, which must be charged.
     pub step: u32,
-    /// The divisor of the sum.
+    /// Divisor of the sum.
     pub expected_batch: u32,
 }
 
-/// The place of a sum in its step.
+/// State of a sum within its step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Idle,
@@ -50,7 +50,8 @@ enum State {
         threshold: f32,
         rule: AnyRule,
     },
-    /// As `Adding`, while the host has the words. The device must not release then: its noise, without the sum, would be that of the host.
+    /// Like `Adding`, while the host has the words. The device must not release then: it would release the noise
+    /// without the sum, which is the noise of the host.
     Taken {
         threshold: f32,
         rule: AnyRule,
@@ -59,10 +60,10 @@ enum State {
     Released,
 }
 
-/// The sum of a private step on a device: it takes the gradients of chunks of samples and releases their sum with noise, with the bits of
-/// `damper-core`. All memory is taken when it is made. Dropping it wipes that memory.
+/// Sum of a private step on a device. It adds the gradients of chunks of samples and releases their sum with noise,
+/// with the bits of `damper-core`. All memory is allocated at construction. Dropping it wipes that memory.
 ///
-/// It charges nothing: whoever releases has charged the step before, and releases it once.
+/// It charges nothing: the caller of `release` must have charged the step, and must release it only once.
 pub struct ExactSum {
     device: Arc<dyn CudaDevice>,
     layout: Layout,
@@ -71,16 +72,16 @@ pub struct ExactSum {
     pub(crate) chunk: Chunk,
     pub(crate) totals: Totals,
     state: State,
-    /// The number of the last step whose noise was drawn.
+    /// Number of the last step whose noise was drawn.
     last_step: Option<u32>,
 }
 
 impl ExactSum {
-    /// A sum of this shape.
+    /// Creates a sum of this shape.
     ///
     /// # Errors
     ///
-    /// The sizes do not fit each other, or the device has no room. Nothing is charged by then.
+    /// Fails if the sizes do not fit each other, or the device has no room. Nothing is charged by then.
     pub fn new(device: &Arc<dyn CudaDevice>, shape: &SumShape<'_>) -> Result<Self, DeviceError> {
         let layout = Layout::new(shape)?;
         Ok(Self {
@@ -95,11 +96,11 @@ impl ExactSum {
         })
     }
 
-    /// Bytes of the device's memory that a sum of this shape takes, so that a physical batch can be chosen. Gradients are not among them.
+    /// Bytes of device memory for a sum of this shape, without gradients. Used to choose a physical batch.
     ///
     /// # Errors
     ///
-    /// The sizes do not fit each other.
+    /// Fails if the sizes do not fit each other.
     pub fn device_bytes(shape: &SumShape<'_>) -> Result<u64, DeviceError> {
         Ok(device_bytes(&Layout::new(shape)?))
     }
@@ -110,11 +111,11 @@ impl ExactSum {
         self.layout.dim
     }
 
-    /// Begins a step: an empty sum, whose samples are clipped to `threshold` by `rule`.
+    /// Begins a step with an empty sum. Its samples are clipped to `threshold` by `rule`.
     ///
     /// # Errors
     ///
-    /// The grid cannot represent the threshold, or the device failed.
+    /// Fails if the grid cannot represent the threshold, or the device fails.
     pub fn begin(&mut self, threshold: f32, rule: AnyRule) -> Result<(), DeviceError> {
         self.state = State::Broken;
         let is_valid = DiscreteGaussian::<i64>::new(self.grid, 1).and_then(|grid| grid.check_clip(threshold)).is_ok();
@@ -127,15 +128,15 @@ impl ExactSum {
         Ok(())
     }
 
-    /// Adds the samples of a chunk. Each of `gradients` has a row for each sample, in the order of the shape's parts. Rows that are not
-    /// `present` add nothing, whatever is in them.
+    /// Adds the samples of a chunk. Each of `gradients` has one row per sample, in the order of the shape's parts. Rows
+    /// that are not `present` add nothing, whatever their contents.
     ///
-    /// Returns the norm of each row, or `None` if it is not present, or if its squared norm is not a finite f32: then it added nothing. Norms
-    /// are as secret as the samples.
+    /// Returns the norm of each row. The norm is `None` if the row is not present, or if its squared norm is not a
+    /// finite f32. Such a row adds nothing. Norms are as secret as the samples.
     ///
     /// # Errors
     ///
-    /// No step was begun, the sizes do not fit, or the device failed: then the step cannot be released.
+    /// Fails if no step was begun, the sizes do not fit, or the device fails. The step cannot be released then.
     pub fn add_chunk(
         &mut self,
         gradients: &[DeviceTensor<'_>],
@@ -163,20 +164,20 @@ impl ExactSum {
         Ok(norms)
     }
 
-    /// Adds the noise and writes the mean over the expected batch to the device's memory, from which [`read_released`](Self::read_released)
-    /// copies. The sum, the key and all that was computed from samples are wiped.
+    /// Adds the noise and writes the mean over the expected batch to the device's memory, from which
+    /// [`read_released`](Self::read_released) copies. Wipes the sum, the key and everything computed from samples.
     ///
     /// # Errors
     ///
-    /// No step was begun, it was released, an error came before, the noise is of another grid or was drawn for the step before, or the device failed. Nothing of the step
-    /// can be released after an error.
+    /// Fails if no step was begun, the step was released, an error came before, or the device fails. Also fails if the
+    /// noise has another grid or was drawn for the previous step. Nothing of the step can be released after an error.
     pub fn release<const BLOCKS: usize>(
         &mut self,
         noise: &StepNoise<'_, BLOCKS>,
         access: Unreleased,
     ) -> Result<(), DeviceError> {
         let threshold = self.check_release(&noise.mechanism)?;
-        // A second sum with the noise of the first would uncover their difference.
+        // A second sum with the same noise would reveal the difference of the two sums.
         if self.last_step == Some(noise.step) {
             return Err(DeviceError::Order("the noise of a step that was drawn"));
         }
@@ -190,7 +191,7 @@ impl ExactSum {
         Ok(())
     }
 
-    /// The threshold of the step that is open, if noise of this mechanism fits its sum.
+    /// Threshold of the open step, if noise of this mechanism fits its sum.
     fn check_release(&self, mechanism: &DiscreteGaussian<i64>) -> Result<f32, DeviceError> {
         let State::Adding { threshold, .. } = self.state else {
             return Err(DeviceError::Order("a release without a step"));
@@ -201,11 +202,11 @@ impl ExactSum {
         Ok(threshold)
     }
 
-    /// Ends the step without a release, and wipes what was computed from its samples.
+    /// Ends the step without a release, and wipes everything computed from its samples.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn discard(&mut self) -> Result<(), DeviceError> {
         self.state = State::Idle;
         self.wipe()
@@ -218,12 +219,13 @@ impl ExactSum {
         self.device.synchronize()
     }
 
-    /// Moves the words of the sum to the host, which are as secret as the samples: for noise that the host draws, and for ranks that exchange them. The
-    /// sum on the device is empty then, and can be released only after [`put_words`](Self::put_words).
+    /// Moves the words of the sum to the host. They are as secret as the samples. This is for noise that the host
+    /// draws, and for ranks that exchange the words. The sum on the device is then empty, and can be released only
+    /// after [`put_words`](Self::put_words).
     ///
     /// # Errors
     ///
-    /// No step was begun, `words` has another length, or the device failed: then the step cannot be released.
+    /// Fails if no step was begun, `words` has another length, or the device fails. The step cannot be released then.
     pub fn take_words(&mut self, words: &mut [i64], _: Unreleased) -> Result<(), DeviceError> {
         self.check_words(words.len())?;
         let State::Adding { threshold, rule } = self.state else {
@@ -241,11 +243,11 @@ impl ExactSum {
         Ok(())
     }
 
-    /// Replaces the words of the sum that were taken, such as by the totals of all ranks.
+    /// Replaces the words taken from the sum, such as by the totals of all ranks.
     ///
     /// # Errors
     ///
-    /// No words were taken, `words` has another length, or the device failed: then the step cannot be released.
+    /// Fails if no words were taken, `words` has another length, or the device fails. The step cannot be released then.
     pub fn put_words(&mut self, words: &[i64], _: Unreleased) -> Result<(), DeviceError> {
         self.check_words(words.len())?;
         let State::Taken { threshold, rule } = self.state else {
@@ -268,12 +270,12 @@ impl ExactSum {
     ///
     /// # Errors
     ///
-    /// Nothing is released, `out` has another length, or the device failed.
+    /// Fails if nothing is released, `out` has another length, or the device fails.
     pub fn read_released(&self, out: &mut [f32]) -> Result<(), DeviceError> {
         self.released_memory()?.download_floats(out)
     }
 
-    /// The released mean.
+    /// Memory of the released mean.
     pub(crate) fn released_memory(&self) -> Result<&DeviceMemory, DeviceError> {
         if self.state == State::Released {
             Ok(&self.totals.released)
@@ -296,7 +298,7 @@ impl ExactSum {
         self.chunk.parts.upload(&addresses)
     }
 
-    /// The norms of each row's segments.
+    /// Computes the norms of each row's segments.
     fn measure(&self) -> Result<(), DeviceError> {
         let Self { tables, chunk, layout: Layout { rows, blocks, measured, clipped, .. }, .. } = self;
         let lanes = [
@@ -321,14 +323,14 @@ impl ExactSum {
             chunk.present.argument(),
             chunk.norms.argument(),
         ];
-        // Few threads that each take long: small blocks spread them over the card.
+        // Few long-running threads. Small blocks spread them over the card.
         self.launch(CudaKernel::NormSums, (u64::from(segments) * u64::from(*rows), 1), 32, &sums)
     }
 
     fn first_scales(&self, rule: AnyRule) -> Result<(), DeviceError> {
         let (is_automatic, gamma) = match rule {
             AnyRule::Flat => (0, 0.0),
-            // The divisor of a norm of 0 is γ.
+            // The divisor for a norm of 0 is γ.
             AnyRule::Automatic(rule) => (1, rule.divisor(0.0, 0.0)),
         };
         let Self { tables, chunk, layout: Layout { rows, measured, clipped, .. }, .. } = self;
@@ -345,7 +347,7 @@ impl ExactSum {
         self.launch(CudaKernel::ScaleFirst, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &arguments)
     }
 
-    /// Adds the rows, and those that exceed their bound again, with less, until none does.
+    /// Adds the rows. Adds rows above their bound again with a smaller scale, until none exceeds it.
     fn add_until_bounded(&self) -> Result<(), DeviceError> {
         let Self { tables, chunk, layout: Layout { rows, measured, clipped, tiles, .. }, .. } = self;
         let groups = rows.div_ceil(MOST_OF_GROUP).max(rows.div_ceil(16).min(BUSY.div_ceil((*tiles).max(1))));
@@ -393,7 +395,7 @@ impl ExactSum {
         Ok(norms)
     }
 
-    /// Adds the noise, wipes the sum and writes what is released.
+    /// Adds the noise, wipes the sum and writes the released mean.
     pub(crate) fn draw<const BLOCKS: usize>(
         &self,
         noise: &StepNoise<'_, BLOCKS>,
@@ -415,14 +417,14 @@ impl ExactSum {
             self.totals.key.argument(),
             self.totals.step.argument(),
             Argument::Narrow(noise.mechanism.sigma()),
-            // One grid unit of the sum in the mean, in the order of `damper-core`.
+            // Grid unit of the sum in the mean, computed in the order of `damper-core`.
             Argument::Float(threshold / self.grid.unit() as f32 / noise.expected_batch as f32),
             self.totals.released.argument(),
         ];
         self.launch(CudaKernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
     }
 
-    /// Calls a kernel with at least that many threads along the first axis, and blocks along the second.
+    /// Calls a kernel with at least `size.0` threads along the first axis, and `size.1` blocks along the second.
     fn launch(
         &self,
         kernel: CudaKernel,

@@ -1,10 +1,10 @@
-//! The kernels' source, which is compiled for a card when a program runs, and as C++ for tests.
+//! Source of the kernels. It is compiled for a card at run time, and as C++ for tests.
 
-/// A kernel.
+/// Kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CudaKernel {
-    /// Sums of squares of lanes.
+    /// Sums of squares in the lanes.
     NormLanes,
     /// Totals of blocks.
     NormTotals,
@@ -12,7 +12,7 @@ pub enum CudaKernel {
     NormSums,
     /// First scales.
     ScaleFirst,
-    /// Next scales of what exceeds its bound.
+    /// Next scales of segments above their bound.
     ScaleNext,
     /// Adds rows to the sum.
     AddRows,
@@ -20,13 +20,13 @@ pub enum CudaKernel {
     Fingerprint,
     /// Adds the noise, wipes the sum and writes the released mean.
     ReleaseChunks,
-    /// A recursive filter.
+    /// Recursive filter.
     FilterIir,
     /// DiSK's filter.
     FilterKalman,
-    /// Parameters before an update, and how far they have moved after it.
+    /// Parameters before an update, and their change after it.
     KeepMove,
-    /// The point ahead of the parameters.
+    /// Look-ahead point.
     PointAhead,
     /// SGD.
     UpdateSgd,
@@ -34,7 +34,7 @@ pub enum CudaKernel {
     UpdateAdam,
     /// RMSprop and AdaGrad.
     UpdateScaled,
-    /// The mean of parameters.
+    /// Mean of the parameters.
     AverageParams,
 }
 
@@ -59,7 +59,7 @@ impl CudaKernel {
         Self::AverageParams,
     ];
 
-    /// Its name in the source.
+    /// Name in the source.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,12 +83,12 @@ impl CudaKernel {
     }
 }
 
-/// The names that the kernels use, as a card's compiler has them.
+/// Definitions for the kernels, for the compiler of a card.
 const CUDA: (&str, &str) = ("cuda.h", include_str!("../kernels/cuda.h"));
-/// The same for a C++ compiler, and how a kernel is called.
+/// The same for a C++ compiler, and the entry point for kernel calls.
 const EMULATED: (&str, &str) = ("emulated.h", include_str!("../kernels/emulated.h"));
 const ENTRY: (&str, &str) = ("entry.h", include_str!("../kernels/entry.h"));
-/// The kernels, in an order in which each file uses what is before it.
+/// Kernel files. Each file only uses files before it.
 const FILES: [(&str, &str); 11] = [
     ("gaussian_table.h", include_str!("../kernels/gaussian_table.h")),
     ("layout.h", include_str!("../kernels/layout.h")),
@@ -103,19 +103,20 @@ const FILES: [(&str, &str); 11] = [
     ("optimizer.cu", include_str!("../kernels/optimizer.cu")),
 ];
 
-/// The source for NVRTC: one text without includes.
+/// Source for NVRTC: a single text without includes.
 #[must_use]
 pub fn cuda_source() -> String {
     joined(std::iter::once(CUDA).chain(FILES))
 }
 
-/// The source for a C++ compiler (C++17), with `damper_emulate`, which calls a kernel thread by thread. Contraction of products and sums must be off.
+/// Source for a C++ compiler (C++17), with `damper_emulate`, which calls a kernel thread by thread. Contraction of
+/// products and sums must be off.
 #[must_use]
 pub fn emulated_source() -> String {
     joined(std::iter::once(EMULATED).chain(FILES).chain([ENTRY]))
 }
 
 fn joined(files: impl Iterator<Item = (&'static str, &'static str)>) -> String {
-    // So that messages name the file.
+    // `#line` makes messages name the file.
     files.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The tables that the kernels read: which coordinates lie in which tensor, block, tile and segment (`kernels/layout.h`).
+//! Tables for the kernels: the tensor, block, tile and segment of each coordinate (`kernels/layout.h`).
 
 use crate::error::DeviceError;
 use damper_core::clip::{Layer, Layers};
@@ -13,36 +13,36 @@ pub(crate) const LANES: u64 = 8;
 pub(crate) const TILE_THREADS: u32 = 128;
 /// Coordinates of a tile, eight for each thread.
 const TILE: usize = 8 * TILE_THREADS as usize;
-/// The largest number of coordinates: those of a piece count in 32 bits.
+/// Maximum number of coordinates: those of a piece are counted in 32 bits.
 const MOST_COORDINATES: usize = 1 << 31;
-/// The largest number of rows: a card's limit of blocks along the second axis.
+/// Maximum number of rows: a card's limit of blocks along the second axis.
 const MOST_ROWS: usize = 65535;
 
-/// The sizes of a sum.
+/// Sizes of a sum.
 #[derive(Clone, Copy, Debug)]
 pub struct SumShape<'a> {
-    /// Floats of a row of each tensor. Their rows together are a sample's gradient, in this order.
+    /// Floats in a row of each tensor. Their rows together are a sample's gradient, in this order.
     pub parts: &'a [usize],
-    /// Rows of a chunk: the physical batch.
+    /// Rows of a chunk, which is the physical batch.
     pub rows: usize,
-    /// The layers that are clipped each on its own.
+    /// Layers that are clipped separately.
     pub layers: Option<Layers<'a>>,
-    /// The grid.
+    /// Grid.
     pub grid: Grid,
 }
 
-/// Coordinates that are clipped together, or of which the norm is taken.
+/// Coordinates that are clipped together, or whose norm is computed.
 struct Segment {
     blocks: Range<u32>,
     units: u32,
     layer: Option<Layer>,
 }
 
-/// The tables, as bytes.
+/// Tables as bytes.
 pub(crate) struct Layout {
     pub(crate) dim: usize,
     pub(crate) rows: u32,
-    /// Segments that are measured and not clipped. They come first.
+    /// Number of segments that are measured and not clipped. They come first.
     pub(crate) measured: u32,
     pub(crate) clipped: u32,
     pub(crate) blocks: u32,
@@ -79,7 +79,7 @@ impl Layout {
             segments: Vec::new(),
         };
         let starts = Starts::new(shape.parts);
-        // The whole, whose norm decides whether a row adds anything.
+        // The whole gradient. Its norm decides if a row adds anything.
         layout.measure(&starts, 0..dim, if layers.is_some() { 0 } else { shape.grid.unit() }, None);
         match &layers {
             None => layout.tile(&starts, 0..dim, 0),
@@ -88,7 +88,7 @@ impl Layout {
                 let mut at = 0;
                 for (number, layer) in layers.iter().enumerate() {
                     let coordinates = at..at + layer.len;
-                    // Of layers `⌊s_l·2^bits⌋`, the share in units of 2⁻²².
+                    // For layers, `⌊s_l·2^bits⌋`, with the share in units of 2⁻²².
                     let units = layer.share >> 22u32.saturating_sub(shape.grid.bits());
                     layout.measure(&starts, coordinates.clone(), units, Some(*layer));
                     layout.tile(&starts, coordinates, number as u32);
@@ -100,7 +100,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The table of segments for the threshold of a step.
+    /// Table of segments for the threshold of a step.
     pub(crate) fn segments(&self, threshold: f32) -> Vec<u8> {
         let mut bytes = Vec::new();
         for Segment { blocks, units, layer } in &self.segments {
@@ -126,7 +126,7 @@ impl Layout {
         self.segments.push(Segment { blocks: first..self.blocks, units, layer });
     }
 
-    /// Adds the tiles of a segment that is clipped.
+    /// Adds the tiles of a clipped segment.
     fn tile(&mut self, starts: &Starts, coordinates: Range<usize>, number: u32) {
         for piece in starts.pieces(coordinates, TILE) {
             piece.write(&mut self.tile_pieces, piece.first, number);
@@ -141,7 +141,7 @@ impl Layout {
         if self.segments.iter().any(|segment| warps * cap(segment) > u128::from(u64::MAX)) {
             return Err(DeviceError::Shape("so many coordinates need fewer grid bits"));
         }
-        // The segments that exceed their bounds are counted in 32 bits.
+        // The segments above their bounds are counted in 32 bits.
         if u64::from(self.clipped) * u64::from(self.rows) > u64::from(u32::MAX) {
             return Err(DeviceError::Shape("so many layers need fewer rows"));
         }
@@ -149,10 +149,10 @@ impl Layout {
     }
 }
 
-/// The first coordinate of each tensor, and the end of all.
+/// First coordinate of each tensor, and the total.
 struct Starts(Vec<usize>);
 
-/// As `kernels/layout.h` has it.
+/// As in `kernels/layout.h`.
 const PIECE_BYTES: usize = 24;
 
 struct Piece {
@@ -165,7 +165,7 @@ struct Piece {
 impl Piece {
     fn write(&self, to: &mut Vec<u8>, at: usize, segment: u32) {
         to.extend((self.offset as u64).to_le_bytes());
-        // Below 2³¹, as all coordinates.
+        // All are below 2³¹, like all coordinates.
         for word in [self.part as u32, at as u32, self.len as u32, segment] {
             to.extend(word.to_le_bytes());
         }
@@ -183,11 +183,11 @@ impl Starts {
         Self(starts)
     }
 
-    /// Cuts coordinates at the end of a tensor and after `most` of them.
+    /// Splits coordinates at the end of each tensor and after `most` of them.
     fn pieces(&self, coordinates: Range<usize>, most: usize) -> impl Iterator<Item = Piece> + '_ {
         let mut first = coordinates.start;
         std::iter::from_fn(move || {
-            // The last tensor that starts at or before. An empty tensor starts with the next.
+            // The last tensor that starts at or before `first`. An empty tensor starts with the next.
             let part = self.0.partition_point(|start| *start <= first).checked_sub(1)?;
             let (start, end) = (self.0.get(part)?, self.0.get(part + 1)?);
             let len = (end - first).min(most).min(coordinates.end.saturating_sub(first));

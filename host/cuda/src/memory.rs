@@ -1,4 +1,4 @@
-//! Memory of a device that is wiped when it is dropped.
+//! Device memory that is wiped when it is dropped.
 
 use crate::device::{Allocation, Argument, CudaDevice, Span};
 use crate::error::DeviceError;
@@ -6,45 +6,45 @@ use damper_core::state::StateField;
 use std::fmt;
 use std::sync::Arc;
 
-/// Memory of a device. Dropping it wipes it, unless the device fails.
+/// Device memory. Dropping it wipes it, unless the device fails.
 pub struct DeviceMemory {
     device: Arc<dyn CudaDevice>,
-    /// Always there, but while it is dropped.
+    /// Present, except during the drop.
     allocation: Option<Allocation>,
     bytes: u64,
 }
 
 impl DeviceMemory {
-    /// Memory of zeros.
+    /// Allocates memory of zeros.
     ///
     /// # Errors
     ///
-    /// The device has no room, or failed.
+    /// Fails if the device has no room, or fails.
     pub fn zeros(device: &Arc<dyn CudaDevice>, bytes: u64) -> Result<Self, DeviceError> {
-        // A device may have no empty memory.
+        // A device may not support empty memory.
         let allocation = device.allocate(bytes.max(1))?;
         let memory = Self { device: Arc::clone(device), allocation: Some(allocation), bytes };
         memory.clear()?;
         Ok(memory)
     }
 
-    /// Memory of so many floats, all 0.
+    /// Allocates memory for `floats` floats, all 0.
     pub(crate) fn floats(device: &Arc<dyn CudaDevice>, floats: usize) -> Result<Self, DeviceError> {
         Self::zeros(device, floats as u64 * 4)
     }
 
-    /// Memory with these bytes.
+    /// Allocates memory with these bytes.
     ///
     /// # Errors
     ///
-    /// The device has no room, or failed.
+    /// Fails if the device has no room, or fails.
     pub fn of(device: &Arc<dyn CudaDevice>, bytes: &[u8]) -> Result<Self, DeviceError> {
         let memory = Self::zeros(device, bytes.len() as u64)?;
         memory.upload(bytes)?;
         Ok(memory)
     }
 
-    /// Its length.
+    /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -54,7 +54,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// There are more bytes than it has, or the device failed.
+    /// Fails if there are more bytes than it has, or the device fails.
     pub fn upload(&self, bytes: &[u8]) -> Result<(), DeviceError> {
         self.device.upload(self.head(bytes.len() as u64)?, bytes)
     }
@@ -63,17 +63,17 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// There are more bytes than it has, or the device failed.
+    /// Fails if there are more bytes than it has, or the device fails.
     pub fn download(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.device.download(self.head(bytes.len() as u64)?, bytes)
     }
 
-    /// Replaces all of it by these floats.
+    /// Replaces its contents by these floats.
     pub(crate) fn upload_floats(&self, floats: &[f32]) -> Result<(), DeviceError> {
         self.upload(&floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
     }
 
-    /// Reads all of it.
+    /// Reads its contents.
     pub(crate) fn download_floats(&self, floats: &mut [f32]) -> Result<(), DeviceError> {
         if floats.len() as u64 * 4 != self.bytes {
             return Err(DeviceError::Shape("floats of another number"));
@@ -86,7 +86,7 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// Gives its floats to `take`, which may change them.
+    /// Passes its floats to `take`, which may change them.
     pub(crate) fn give(&self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         let mut floats = vec![0.0; (self.bytes / 4) as usize];
         self.download_floats(&mut floats)?;
@@ -94,7 +94,7 @@ impl DeviceMemory {
         self.upload_floats(&floats)
     }
 
-    /// True if it is memory of this device.
+    /// Returns true if it is memory of this device.
     pub(crate) fn is_on(&self, device: &Arc<dyn CudaDevice>) -> bool {
         Arc::ptr_eq(&self.device, device)
     }
@@ -103,16 +103,16 @@ impl DeviceMemory {
         &self.device
     }
 
-    /// Writes zeros over all of it.
+    /// Overwrites all of it with zeros.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.device.clear(self.head(self.bytes)?)
     }
 
-    /// Its address, for a kernel.
+    /// Its address, as a kernel argument.
     pub(crate) fn argument(&self) -> Argument {
         Argument::Wide(self.address())
     }
@@ -131,7 +131,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // A device that fails here has failed before, and its memory goes with its context.
+        // A device that fails here has failed before, and its memory is freed with its context.
         let _ = self.clear();
         if let Some(allocation) = self.allocation.take() {
             self.device.free(allocation);

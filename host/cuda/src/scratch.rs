@@ -1,4 +1,4 @@
-//! Memory of a sum on the device, other than its words: the tables, and what a chunk needs.
+//! Device memory of a sum other than its words: the tables, and the memory for a chunk.
 
 use crate::device::CudaDevice;
 use crate::error::DeviceError;
@@ -6,7 +6,7 @@ use crate::layout::{LANES, Layout};
 use crate::memory::DeviceMemory;
 use std::sync::Arc;
 
-/// The tables of a layout.
+/// Tables of a layout.
 pub(crate) struct Tables {
     pub(crate) lens: DeviceMemory,
     pub(crate) block_pieces: DeviceMemory,
@@ -27,7 +27,7 @@ impl Tables {
     }
 }
 
-/// Memory for one chunk of samples: as secret as they are.
+/// Memory for one chunk of samples, as secret as the samples.
 pub(crate) struct Chunk {
     pub(crate) parts: DeviceMemory,
     pub(crate) present: DeviceMemory,
@@ -39,7 +39,7 @@ pub(crate) struct Chunk {
     pub(crate) prints: DeviceMemory,
 }
 
-/// Bytes that a sum of this layout takes on a device.
+/// Bytes of device memory for a sum of this layout.
 pub(crate) fn device_bytes(layout: &Layout) -> u64 {
     let tables = [&layout.lens, &layout.block_pieces, &layout.first_piece, &layout.tile_pieces, &layout.segments(0.0)];
     let tables: u64 = tables.into_iter().map(|table| table.len() as u64).sum();
@@ -49,9 +49,9 @@ pub(crate) fn device_bytes(layout: &Layout) -> u64 {
         + Totals::BYTES
 }
 
-/// The memory of a step that its chunks do not use.
+/// Memory of a step that its chunks do not use.
 pub(crate) struct Totals {
-    /// The words of the sum.
+    /// Words of the sum.
     pub(crate) sum: DeviceMemory,
     pub(crate) released: DeviceMemory,
     pub(crate) key: DeviceMemory,
@@ -72,11 +72,11 @@ impl Totals {
     }
 }
 
-/// As `kernels/scale.cu` has it.
+/// As in `kernels/scale.cu`.
 const SCALE_BYTES: u64 = 24;
 
 impl Chunk {
-    /// The bytes of each field, in order.
+    /// Bytes of each field, in order.
     fn sizes(layout: &Layout) -> [u64; 8] {
         let rows = u64::from(layout.rows);
         let totals = u64::from(layout.blocks) * rows * 4;
@@ -106,7 +106,7 @@ impl Chunk {
         })
     }
 
-    /// Writes zeros over what was computed from samples.
+    /// Overwrites everything computed from samples with zeros.
     pub(crate) fn wipe(&self) -> Result<(), DeviceError> {
         [&self.present, &self.lanes, &self.totals, &self.norms, &self.scales, &self.failed, &self.prints]
             .into_iter()

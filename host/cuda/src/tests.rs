@@ -1,4 +1,4 @@
-//! The kernels as C++ against `damper-core` and against slow references.
+//! Compares the kernels as C++ with `damper-core` and with slow references.
 
 #[cfg(feature = "cuda")]
 mod card;
@@ -16,10 +16,10 @@ mod wiping;
 use crate::{CudaDevice, DeviceError, EmulatedDevice, ThreadOrder};
 use std::sync::Arc;
 
-/// The need that `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
+/// Name in `DAMPER_REQUIRE` that makes a missing C++ compiler a failure.
 const NEED: &str = "g++";
 
-/// An emulated device. Prints a line and returns nothing if no C++ compiler is here.
+/// Emulated device. Without a C++ compiler, prints a line and returns `None`.
 fn device(order: ThreadOrder) -> Option<Arc<dyn CudaDevice>> {
     match EmulatedDevice::new(order, u64::MAX) {
         Ok(device) => Some(Arc::new(device)),

@@ -20,8 +20,8 @@ use filter::FilterMemory;
 use optimizer::OptimizerMemory;
 use std::sync::Arc;
 
-/// Parameters on a device, with what a filter and an optimizer keep from step to step, and the mean of the parameters of steps. A step has the
-/// bits of `damper-core`. All of it is released, and post-processing of that.
+/// Parameters on a device, with the states of a filter and an optimizer, and the mean of the parameters over steps. A
+/// step has the bits of `damper-core`. All contents are released values or post-processing of them.
 pub struct DeviceParams {
     device: Arc<dyn CudaDevice>,
     dim: usize,
@@ -37,11 +37,11 @@ struct Average {
 }
 
 impl DeviceParams {
-    /// Parameters before the first step. `averages` makes room for their mean.
+    /// Stores the parameters before the first step. `averages` allocates memory for their mean.
     ///
     /// # Errors
     ///
-    /// The device has no room. Nothing is charged by then.
+    /// Fails if the device has no room. Nothing is charged by then.
     pub fn new(
         device: &Arc<dyn CudaDevice>,
         params: &[f32],
@@ -63,11 +63,12 @@ impl DeviceParams {
         })
     }
 
-    /// Moves the parameters by what `sum` has released.
+    /// Updates the parameters from the released mean of `sum`.
     ///
     /// # Errors
     ///
-    /// Nothing is released, its length is another, or the device failed: then the parameters may have moved in part.
+    /// Fails if nothing is released, its length differs, or the device fails. If the device fails, the parameters may
+    /// be partly updated.
     pub fn update(&mut self, sum: &ExactSum, begin: Begin) -> Result<(), DeviceError> {
         let released = sum.released_memory()?;
         if !released.is_on(&self.device) {
@@ -76,7 +77,7 @@ impl DeviceParams {
         self.update_from(released, begin)
     }
 
-    /// As [`update`](Self::update), by a released mean.
+    /// Like [`update`](Self::update), with a released mean.
     pub(crate) fn update_from(&mut self, released: &DeviceMemory, begin: Begin) -> Result<(), DeviceError> {
         if released.bytes() != self.params.bytes() {
             return Err(DeviceError::Shape("a mean of another length"));
@@ -91,7 +92,8 @@ impl DeviceParams {
     ///
     /// # Errors
     ///
-    /// The weight is not finite and above 0, what earlier steps keep is not from 0 to 1, no mean was asked for, or the device failed.
+    /// Fails if the weight is not finite and above 0, or if the factor of earlier steps is not from 0 to 1. Also fails
+    /// if no mean was requested, or if the device fails.
     pub fn add_to_average(&mut self, Weight { weight, keep }: Weight) -> Result<(), DeviceError> {
         let Some(average) = &mut self.average else { return Err(DeviceError::Order("a mean that was not asked for")) };
         if !(weight.is_finite() && weight > 0.0 && (0.0..=1.0).contains(&keep)) {
@@ -108,17 +110,17 @@ impl DeviceParams {
         by_coordinate(&self.device, CudaKernel::AverageParams, self.dim, &arguments)
     }
 
-    /// The parameters as a network's inputs. Nothing may write to them.
+    /// Parameters as a network's inputs. Nothing may write to them.
     #[must_use]
     pub fn tensor(&self) -> DeviceTensor<'_> {
         DeviceTensor::of(&self.params)
     }
 
-    /// The point at which the gradients of the coming step are wanted: the parameters, if the filter does not look ahead.
+    /// Evaluation point for the gradients of the next step: the parameters, unless the filter looks ahead.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn eval_point(&self) -> Result<DeviceTensor<'_>, DeviceError> {
         self.filter.point(&self.device, &self.params).map(DeviceTensor::of)
     }
@@ -127,7 +129,7 @@ impl DeviceParams {
     ///
     /// # Errors
     ///
-    /// `out` has another length, or the device failed.
+    /// Fails if `out` has another length, or the device fails.
     pub fn read_params(&self, out: &mut [f32]) -> Result<(), DeviceError> {
         self.params.download_floats(out)
     }
@@ -136,7 +138,7 @@ impl DeviceParams {
     ///
     /// # Errors
     ///
-    /// `out` has another length, or the device failed.
+    /// Fails if `out` has another length, or the device fails.
     pub fn read_eval_point(&self, out: &mut [f32]) -> Result<(), DeviceError> {
         self.filter.point(&self.device, &self.params)?.download_floats(out)
     }
@@ -145,7 +147,7 @@ impl DeviceParams {
     ///
     /// # Errors
     ///
-    /// Nothing was averaged, `out` has another length, or the device failed.
+    /// Fails if nothing was averaged, `out` has another length, or the device fails.
     pub fn read_average(&self, out: &mut [f32]) -> Result<(), DeviceError> {
         match &self.average {
             Some(average) if average.weight > 0.0 => average.mean.download_floats(out),
@@ -157,7 +159,7 @@ impl DeviceParams {
     ///
     /// # Errors
     ///
-    /// `params` has another length, or the device failed.
+    /// Fails if `params` has another length, or the device fails.
     pub fn write_params(&mut self, params: &[f32]) -> Result<(), DeviceError> {
         if params.len() != self.dim {
             return Err(DeviceError::Shape("parameters of another number"));
@@ -165,30 +167,30 @@ impl DeviceParams {
         self.params.upload_floats(params)
     }
 
-    /// Gives each value of the filter's state to `take`, which may change it, as the state of the same filter of `damper-core` does. So a state that
-    /// either side has saved fits both.
+    /// Passes each value of the filter's state to `take`, which may change it. The order is that of the same filter in
+    /// `damper-core`. So a state saved on either side fits both.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn each_filter_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         self.filter.each_state(take)
     }
 
-    /// As [`each_filter_state`](Self::each_filter_state), of the optimizer.
+    /// Like [`each_filter_state`](Self::each_filter_state), for the optimizer.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn each_optimizer_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         self.optimizer.each_state(take)
     }
 
-    /// As [`each_filter_state`](Self::each_filter_state), of the mean, if there is one.
+    /// Like [`each_filter_state`](Self::each_filter_state), for the mean, if there is one.
     ///
     /// # Errors
     ///
-    /// The device failed.
+    /// Fails if the device fails.
     pub fn each_average_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         let Some(average) = &mut self.average else { return Ok(()) };
         take(StateField::Owner("average"));

@@ -1,13 +1,14 @@
-//! LoRA: low-rank adapters beside the frozen weights of linear layers, as a rewrite of the model.
+//! LoRA: rewrites a model to have low-rank adapters next to the frozen weights of linear layers.
 //!
 //! ```text
 //! y = x W          becomes   y = x W + s (x A) B        A: [in, r], random    B: [r, out], zeros    s = alpha / r
 //! after training:            W ← W + s A B              rounded once, from f64
 //! ```
 //!
-//! Source: Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen, "LoRA", ICLR 2022. A weight is an initializer of two axes that MatMul reads on
-//! its right or Gemm reads as B, there or behind a Transpose. All readers of a weight share its adapter, for they read one `W + s A B`. With
-//! Gemm's `alpha`, the adapter's term is multiplied by it, too.
+//! Source: Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen, "LoRA", ICLR 2022. A weight is an initializer of two
+//! axes. It must be the right operand of MatMul or input B of Gemm, directly or after a Transpose. All readers of a
+//! weight share its adapter because they read the same `W + s A B`. With Gemm's `alpha`, the adapter's term is also
+//! multiplied by it.
 //!
 //! The adapters of the weight `W` are the initializers `W.lora_A` and `W.lora_B`.
 
@@ -20,69 +21,69 @@ use damper_onnx::{attr_float, attr_int, attr_ints};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 
-/// Most names that a message lists.
+/// Maximum number of names in a message.
 const LISTED: usize = 4;
 
-/// Which weights get adapters.
+/// Selection of the weights that get adapters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoraOptions {
-    /// `r`.
+    /// Rank `r`.
     pub rank: NonZeroUsize,
-    /// `alpha`; the rank if not given, so that `s` is 1.
+    /// `alpha`. By default the rank, so that `s` is 1.
     pub alpha: Option<f32>,
     /// Patterns (`*`, `?`) of the weights.
     pub targets: Vec<String>,
 }
 
-/// The adapter of one weight.
+/// Adapter of one weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Adapter {
-    /// The weight's name.
+    /// Name of the weight.
     pub weight: String,
-    /// The name of `A`, `[inputs, r]`.
+    /// Name of `A`, `[inputs, r]`.
     pub down: String,
-    /// The name of `B`, `[r, outputs]`.
+    /// Name of `B`, `[r, outputs]`.
     pub up: String,
-    /// `in`.
+    /// Number of inputs, `in`.
     pub inputs: usize,
-    /// `out`.
+    /// Number of outputs, `out`.
     pub outputs: usize,
     /// True if the weight is stored as `[out, in]`.
     pub transposed: bool,
 }
 
-/// The adapters of a model.
+/// Adapters of a model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adapters {
-    /// `r`.
+    /// Rank `r`.
     pub rank: usize,
-    /// `alpha`.
+    /// Scaling constant `alpha`.
     pub alpha: f32,
-    /// One for each weight, in the order of the initializers.
+    /// Adapters, one per weight, in the order of the initializers.
     pub list: Vec<Adapter>,
-    /// Warnings, one line each: matching tensors without an adapter, and the like.
+    /// Warnings, one line each, such as matching tensors without an adapter.
     pub notes: Vec<String>,
 }
 
 impl Adapters {
-    /// `s`.
+    /// Scale `s = alpha / r` of the adapter term.
     #[must_use]
     pub fn scale(&self) -> f64 {
         f64::from(self.alpha) / self.rank as f64
     }
 
-    /// The names of all `A` and `B`.
+    /// Names of all `A` and `B`.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.list.iter().flat_map(|adapter| [adapter.down.clone(), adapter.up.clone()]).collect()
     }
 
-    /// The merged weights `W + s A B` by their names, of the trained values `values`: `A`, `B`, and `W` itself if it is trained, too; else
-    /// `W` is that of `model`.
+    /// Merged weights `W + s A B` by name, from the trained values `values`: `A`, `B`, and `W` if it is also trained.
+    /// Otherwise `W` is that of `model`.
     ///
     /// # Errors
     ///
-    /// A value is missing, or has another length.
+    /// Fails if a value is missing or has another length.
     pub fn merged(
         &self,
         model: &ModelProto,
@@ -119,7 +120,7 @@ fn check(name: &str, expected: usize, found: usize) -> Result<(), TrainedError> 
     if expected == found { Ok(()) } else { Err(TrainedError::Length { name: name.into(), expected, found }) }
 }
 
-/// The values of the initializer, or of the one behind the alias, `name`.
+/// Values of the initializer `name`, or of the initializer for which it is an alias.
 fn stored(model: &ModelProto, name: &str) -> Option<Vec<f32>> {
     let graph = model.graph.as_ref()?;
     let origin = origin(graph, name);
@@ -127,10 +128,10 @@ fn stored(model: &ModelProto, name: &str) -> Option<Vec<f32>> {
     Some(decode_tensor(tensor).ok()?.as_f32()?.to_vec())
 }
 
-/// The initializer that `name` is, through the `Identity` nodes with which exporters merge equal tensors.
+/// Initializer to which `name` resolves, through the `Identity` nodes with which exporters merge equal tensors.
 fn origin<'a>(graph: &'a GraphProto, name: &'a str) -> &'a str {
     let mut name = name;
-    // The bound is the longest chain there can be.
+    // The number of nodes bounds the length of a chain.
     for _ in 0..graph.node.len() {
         let by = graph.node.iter().find(|node| node.op_type == "Identity" && node.output.iter().any(|out| out == name));
         match by.and_then(|node| node.input.first()) {
@@ -141,7 +142,7 @@ fn origin<'a>(graph: &'a GraphProto, name: &'a str) -> &'a str {
     name
 }
 
-/// A read of a weight by a linear layer.
+/// Read of a weight by a linear layer.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     node: usize,
@@ -151,23 +152,23 @@ struct Read {
     factor: f32,
 }
 
-/// A tensor's properties.
+/// Properties of a tensor.
 #[derive(Default, Debug)]
 struct Weight {
-    /// Zeros if it has not two axes.
+    /// Shape. Zeros if it does not have two axes.
     shape: [usize; 2],
     reads: Vec<Read>,
-    /// Why it has no adapter.
+    /// Reason why it gets no adapter.
     refused: Option<String>,
 }
 
-/// `model` with adapters beside the weights that `options` names. `initial` gives the values of an `A` by its name, its inputs and its
-/// length.
+/// Adds adapters to `model`, next to the weights that `options` selects. `initial` returns the values of an `A` for its
+/// name, its inputs and its length.
 ///
 /// # Errors
 ///
-/// A pattern matches no linear weight; or a name that is no pattern is of a tensor that is none, with the reason; or the alpha is not a finite
-/// number above 0.
+/// Fails if a pattern matches no linear weight, or if the alpha is not a finite number above 0. Also fails if an exact
+/// name is not a linear weight, with the reason.
 pub fn add_adapters(
     model: &ModelProto,
     options: &LoraOptions,
@@ -235,7 +236,7 @@ pub fn add_adapters(
         list.push(Adapter { weight: name.to_owned(), down, up, inputs, outputs, transposed });
     }
     insert(graph, new_nodes);
-    // Before IR version 4 an initializer is listed among the inputs, too.
+    // Before IR version 4, an initializer is also an input.
     if listed {
         graph.input.extend(tensors.iter().map(|tensor| {
             let shape: Vec<Extent> = tensor.dims.iter().map(|&d| Extent::Fixed(d as usize)).collect();
@@ -246,7 +247,7 @@ pub fn add_adapters(
     Ok((model, Adapters { rank, alpha, list, notes }))
 }
 
-/// Inserts nodes behind those at their indices.
+/// Inserts nodes after the nodes at their indices.
 fn insert(graph: &mut GraphProto, mut new: BTreeMap<usize, Vec<NodeProto>>) {
     let nodes = std::mem::take(&mut graph.node);
     for (at, node) in nodes.into_iter().enumerate() {
@@ -255,7 +256,7 @@ fn insert(graph: &mut GraphProto, mut new: BTreeMap<usize, Vec<NodeProto>>) {
     }
 }
 
-/// The names of the graph.
+/// Names of the graph.
 fn taken(graph: &GraphProto) -> HashSet<String> {
     let values = graph.node.iter().flat_map(|node| node.output.iter().chain(&node.input));
     let tensors = graph.initializer.iter().map(|tensor| &tensor.name);
@@ -271,7 +272,7 @@ fn claim(taken: &mut HashSet<String>, name: &str) -> Result<(), SettingError> {
     Err(SettingError::new("lora", "", problem))
 }
 
-/// The weights to adapt, in the order of the model, and notes on what matched and cannot be.
+/// Weights to adapt, in the order of the model, and notes on matches that cannot be adapted.
 fn chosen<'a>(
     targets: &[String],
     names: &[&'a str],
@@ -286,7 +287,7 @@ fn chosen<'a>(
             names.iter().copied().filter(|name| glob::any(std::slice::from_ref(target), name)).collect();
         let is_linear = |name: &&&str| weights.get(**name).is_some_and(|weight| weight.refused.is_none());
         if matching.iter().any(|name| is_linear(&name)) {
-            // Of a pattern, what is refused though a linear layer reads it.
+            // For a pattern, matches that are rejected although a linear layer reads them.
             notes.extend(matching.iter().filter_map(|name| {
                 let weight = weights.get(name).filter(|weight| !weight.reads.is_empty())?;
                 weight.refused.as_ref().map(|why| format!("`lora_target` '{target}': '{name}' gets no adapter: {why}"))
@@ -313,7 +314,7 @@ fn no_target(target: &str, names: &[&str], weights: &HashMap<&str, Weight>) -> S
     SettingError::new("lora_target", format!("'{target}'"), problem)
 }
 
-/// Lists the names that can be given.
+/// Lists the valid names.
 fn candidates(names: &[&str], weights: &HashMap<&str, Weight>) -> String {
     let is_linear = |name: &&&str| weights.get(**name).is_some_and(|weight| weight.refused.is_none());
     let linear: Vec<String> = names.iter().filter(is_linear).map(|name| format!("'{name}'")).collect();
@@ -324,7 +325,7 @@ fn candidates(names: &[&str], weights: &HashMap<&str, Weight>) -> String {
     }
 }
 
-/// The float32 initializers and aliases of initializers, in order, and what is known of them.
+/// Float32 initializers and aliases of initializers, in order, with their properties.
 fn weights(graph: &GraphProto) -> (Vec<&str>, HashMap<&str, Weight>) {
     let shapes: HashMap<&str, &[i64]> = graph.initializer.iter().map(|t| (t.name.as_str(), &t.dims[..])).collect();
     let floats = graph.initializer.iter().filter(|t| DType::from_onnx(t.data_type) == Ok(DType::F32));
@@ -352,7 +353,7 @@ fn weights(graph: &GraphProto) -> (Vec<&str>, HashMap<&str, Weight>) {
         };
         weights.insert(name, weight);
     }
-    // Values that are a weight's transpose.
+    // Values that are the transpose of a weight.
     let mut exchanged: HashMap<&str, &str> = HashMap::new();
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     for (index, node) in graph.node.iter().enumerate() {
@@ -393,7 +394,7 @@ fn weights(graph: &GraphProto) -> (Vec<&str>, HashMap<&str, Weight>) {
     (names, weights)
 }
 
-/// A linear layer's read of a weight, or why it is none.
+/// Read of a weight by a linear layer. The error is the reason why it is not one.
 fn read(node: &NodeProto, index: usize, slot: usize, is_exchanged: bool) -> Result<Read, String> {
     let called = node_name(node, index);
     let is_standard = matches!(node.domain.as_str(), "" | "ai.onnx");

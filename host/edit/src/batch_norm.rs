@@ -1,10 +1,12 @@
-//! Models without BatchNormalization, which has no gradient of a single sample: its statistics are those of the batch.
+//! Replaces BatchNormalization, which has no per-sample gradient because its statistics are those of the batch.
 //!
-//! A normalisation that was never trained (means 0, variances 1), or whose node is in training mode, becomes a GroupNorm with the same
-//! weights, as Opacus' `ModuleValidator.fix` does. One with statistics, as of a pretrained model, is a scale and a shift: it is merged into
-//! the layer before it, or else stays a scale and a shift of its own. That changes no output.
+//! A normalisation that was never trained (means 0, variances 1) becomes a GroupNorm with the same weights, as in
+//! Opacus' `ModuleValidator.fix`. So does a normalisation in training mode. A normalisation with statistics, as in a
+//! pretrained model, is a scale and a shift. It is merged into the layer before it if possible, or else becomes a
+//! separate scale and shift. That changes no output.
 //!
-//! GroupNorm is written as PyTorch's exporter writes it, which every operator set has: Reshape, InstanceNormalization, Reshape, Mul, Add.
+//! GroupNorm is emitted in the form of PyTorch's exporter, which every opset supports: Reshape, InstanceNormalization,
+//! Reshape, Mul, Add.
 
 use super::rewrite::{depends_on_data, group_norm, list_new, readers, remove_unread, set, usual_groups};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto};
@@ -12,15 +14,15 @@ use damper_onnx::{SettingError, Tensor, decode_tensor, make_node, make_tensor_f3
 use damper_onnx::{attr_float, attr_int};
 use std::collections::HashSet;
 
-/// The replacement of each BatchNormalization.
+/// Replacement of each BatchNormalization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BatchNormFix {
-    /// By its statistics: a GroupNorm where there are none, else merged.
+    /// By its statistics: a GroupNorm if there are none, else merged.
     #[default]
     Auto,
     /// A GroupNorm.
     Group,
-    /// A scale and a shift by its statistics.
+    /// A scale and a shift from its statistics.
     Merge,
 }
 
@@ -37,40 +39,40 @@ impl std::str::FromStr for BatchNormFix {
     }
 }
 
-/// The replacement of one BatchNormalization.
+/// Replacement of one BatchNormalization.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchNormChange {
-    /// The node's name, or its operator and position.
+    /// Node name, or operator and position.
     pub node: String,
-    /// Its replacement.
+    /// Replacement.
     pub to: Replacement,
 }
 
-/// The kind of a replacement of a BatchNormalization.
+/// Kind of replacement of a BatchNormalization.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replacement {
     /// A GroupNorm.
     GroupNorm {
-        /// Groups of channels.
+        /// Number of groups.
         groups: usize,
-        /// Channels.
+        /// Number of channels.
         channels: usize,
     },
-    /// It is part of this layer before it.
+    /// Merged into the layer before it.
     Merged {
-        /// The layer's node.
+        /// Node of the layer.
         layer: String,
     },
-    /// A scale and a shift of its own.
+    /// A separate scale and shift.
     Affine,
-    /// It is as it was.
+    /// Unchanged.
     Kept {
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
 }
 
-/// A BatchNormalization with its values.
+/// BatchNormalization with its values.
 struct Norm {
     at: usize,
     name: String,
@@ -91,7 +93,7 @@ impl Norm {
         self.mean.iter().any(|x| *x != 0.0) || self.variance.iter().any(|x| *x != 1.0)
     }
 
-    /// The scale and the shift by its statistics.
+    /// Scale and shift from its statistics.
     fn affine(&self) -> (Vec<f64>, Vec<f64>) {
         let scale: Vec<f64> = (0..self.scale.len())
             .map(|c| f64::from(self.scale[c]) / (f64::from(self.variance[c]) + f64::from(self.epsilon)).sqrt())
@@ -102,12 +104,13 @@ impl Norm {
     }
 }
 
-/// Replaces every BatchNormalization of `model`. `groups` of each GroupNorm; if not given, the largest divisor of its channels up to 32
-/// that leaves two channels a group. Returns what became of each, in the order of the nodes.
+/// Replaces every BatchNormalization of `model`. `groups` is the number of groups of each GroupNorm. By default it is
+/// the largest divisor of the channels up to 32 with at least two channels per group. Returns the changes in the order
+/// of the nodes.
 ///
 /// # Errors
 ///
-/// [`SettingError`]: `groups` does not divide the channels of a normalisation.
+/// [`SettingError`] if `groups` does not divide the channels of a normalisation.
 pub fn fix_batch_norm(
     model: &mut ModelProto,
     fix: BatchNormFix,
@@ -180,10 +183,10 @@ fn read(graph: &GraphProto, at: usize) -> Result<Norm, &'static str> {
     })
 }
 
-/// The value that `name` is, behind the `Identity` nodes with which exporters merge equal tensors.
+/// Value to which `name` resolves, through the `Identity` nodes with which exporters merge equal tensors.
 fn origin<'a>(graph: &'a GraphProto, name: &'a str) -> &'a str {
     let mut name = name;
-    // The bound is the longest chain there can be.
+    // The number of nodes bounds the length of a chain.
     for _ in 0..graph.node.len() {
         let by = graph.node.iter().find(|node| node.output.iter().any(|output| output == name));
         match by.filter(|node| node.op_type == "Identity").and_then(|node| node.input.first()) {
@@ -194,7 +197,7 @@ fn origin<'a>(graph: &'a GraphProto, name: &'a str) -> &'a str {
     name
 }
 
-/// A name for the scale or the bias of `norm`: its own, if that is an initializer that nothing else reads.
+/// Name for the scale or the bias of `norm`: its own name if it is an initializer without other readers.
 fn own_name(graph: &GraphProto, norm: &Norm, name: &str) -> String {
     let is_stored = graph.initializer.iter().any(|tensor| tensor.name == name);
     let is_own = is_stored && readers(graph, name).len() == 1;
@@ -229,7 +232,7 @@ fn merge(graph: &mut GraphProto, norm: &Norm) -> Replacement {
     Replacement::Affine
 }
 
-/// Puts `nodes`, and the scale and shift `names` of their value's channels, in the place of `norm`.
+/// Replaces `norm` by `nodes`, and by the scale and shift `names` of their value's channels.
 fn put_affine(graph: &mut GraphProto, norm: &Norm, mut nodes: Vec<NodeProto>, value: &str, names: &[String; 2]) {
     let channels = norm.scale.len() as i64;
     let own = |part: &str| format!("{}/Affine/{part}", norm.name);
@@ -250,7 +253,8 @@ fn put_affine(graph: &mut GraphProto, norm: &Norm, mut nodes: Vec<NodeProto>, va
     graph.node.splice(norm.at..=norm.at, nodes);
 }
 
-/// Scales and shifts the outputs of the layer before `norm`, if nothing else reads what it gives or its weights. Returns its name.
+/// Scales and shifts the outputs of the layer before `norm`, if its output and weights have no other readers. Returns
+/// the layer's name.
 fn merge_into_layer(graph: &mut GraphProto, norm: &Norm, scale: &[f64], shift: &[f64]) -> Option<String> {
     let at = graph.node.iter().position(|node| node.output.contains(&norm.x))?;
     let layer = graph.node[at].clone();

@@ -1,4 +1,4 @@
-//! Models in other floats, converted to float32: the only float type that is trained.
+//! Converts models to float32, the only float type for training.
 
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, TensorProto, ValueInfoProto, type_proto};
@@ -6,13 +6,13 @@ use damper_onnx::{Floats, restore_source};
 use half::{bf16, f16};
 use std::collections::BTreeSet;
 
-/// The floats that are converted.
+/// Returns true for float types that are converted.
 fn is_other(data_type: i32) -> bool {
     [DataType::Float16, DataType::Bfloat16, DataType::Double].iter().any(|other| *other as i32 == data_type)
 }
 
-/// Converts `model` to float32 if it has an input or a weight of another float type. Returns the names of these types: none if it
-/// is left as it is. A double of one element, as exporters write for constants, is no weight.
+/// Converts `model` to float32 if it has an input or a weight of another float type. Returns the names of these types,
+/// or an empty list if it does not change. A double of one element, as exporters write for constants, is not a weight.
 pub fn convert_to_float32(model: &mut ModelProto) -> Vec<String> {
     let Some(graph) = model.graph.as_mut() else { return vec![] };
     let is_single = |tensor: &TensorProto| tensor.dims.iter().all(|&extent| extent == 1);
@@ -23,7 +23,7 @@ pub fn convert_to_float32(model: &mut ModelProto) -> Vec<String> {
     let found: BTreeSet<i32> = weights.chain(inputs).filter(|data_type| is_other(*data_type)).collect();
     if !found.is_empty() {
         convert(graph);
-        // Numbers of other types were not compared when the file was read.
+        // Tensors of other types were not compared when the file was read.
         restore_source(model);
     }
     let names = found.into_iter().filter_map(|data_type| DataType::try_from(data_type).ok());
@@ -61,7 +61,8 @@ fn convert(graph: &mut GraphProto) {
     }
 }
 
-/// Data of another length than the shape says stays so: reading the tensor finds it. Data in another file is not read.
+/// Data whose length does not match the shape stays unchanged, and reading the tensor detects it. Data in another file
+/// is not read.
 fn convert_tensor(tensor: &mut TensorProto) {
     if !is_other(tensor.data_type) || tensor.data_location == Some(DataLocation::External as i32) {
         return;
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    // A half-precision weight has its source's name, too.
+    // A half-precision weight also gets its name in the source.
     #[test]
     fn converted_weight_has_its_sources_name() {
         let mut model = model(halves(DataType::Bfloat16, [0x3fc0, 0xc000], true), DataType::Bfloat16);

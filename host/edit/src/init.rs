@@ -1,14 +1,14 @@
-//! Initial parameters: models whose file holds shapes and initialisers instead of weights, and fresh weights for any model.
+//! Initial parameters: models with shapes and initialisation schemes instead of weights, and new weights for any model.
 //!
-//! A *skeleton* is an ONNX model in which some float32 initializers have a type and a shape and no data. For each, the
-//! model's `metadata_props` has an entry `damper.init.NAME` whose value is an [`Initialiser`] as text. [`load`] makes the values;
-//! every command loads models so. A tensor with data is never touched by it.
+//! A *skeleton* is an ONNX model in which some float32 initializers have a type and a shape but no data. For each, the
+//! model's `metadata_props` has an entry `damper.init.NAME` whose value is an [`Initialiser`] as text. [`load`]
+//! generates the values, and every command loads models in this way. It never changes a tensor with data.
 //!
-//! [`initialise`] draws all trained parameters again, by the metadata or else by the usual initialiser of their role.
-//! Values are a function of the seed and the parameter's name alone, the same bits on every machine: a skeleton loaded
-//! with a seed is the model that [`initialise`] makes of it with that seed.
+//! [`initialise`] draws all trained parameters again, by the metadata or else by the default scheme of their role.
+//! Values depend only on the seed and the parameter's name, with the same bits on every machine. So a skeleton loaded
+//! with a seed is the model that [`initialise`] returns for that seed.
 //!
-//! The seed is public, as is the model: it has nothing to do with the key of a private run.
+//! The seed is public, like the model. It is independent of the key of a private run.
 
 mod draw;
 mod layer;
@@ -25,10 +25,10 @@ use damper_onnx::{self as onnx, Floats, LoadError, MAX_MODEL_BYTES, SettingError
 use layer::{LayerRole, Layers};
 use std::path::Path;
 
-/// Prefix of a key of the metadata.
+/// Prefix of a metadata key.
 const KEY: &str = "damper.init.";
 
-/// Why a model has no initial parameters.
+/// Error of a model without initial parameters.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum InitError {
@@ -40,33 +40,33 @@ pub enum InitError {
     Trained(#[from] TrainedError),
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// An entry of the metadata that is no initialiser.
+    /// A metadata entry that is not an initialisation scheme.
     #[error("metadata '{KEY}{name}' is '{text}': {why}")]
     Metadata { name: String, text: String, why: String },
-    /// A tensor that an initialiser cannot make.
+    /// A tensor that an initialisation scheme does not support.
     #[error(
         "parameter '{name}': {initialiser} needs a fan, and the shape {shape:?} has none; give `init` '{name}=SPEC'"
     )]
     NoFan { name: String, initialiser: Initialiser, shape: Vec<usize> },
-    /// Neither values nor a way to make them.
+    /// A tensor with neither values nor an initialisation scheme.
     #[error(
         "parameter '{0}' has no values, and nothing says how to make them: give `init` '{0}=SPEC', or export the model with \
          its weights"
     )]
     NoValues(String),
-    /// More numbers than a model can hold.
+    /// A tensor that is larger than any model.
     #[error("parameter '{0}' is larger than 2 GiB, which no ONNX model can be: the file is damaged, export it again")]
     TooLarge(String),
     /// A pattern that matches nothing.
     #[error("`init` '{0}' matches no trained initializer; damper inspect lists their names")]
     Unmatched(String),
-    /// Any of the others, with the file.
+    /// Any of the other errors, with the file.
     #[error("{file}: {error}")]
     InFile { file: String, error: Box<InitError> },
     /// A seed for a model that needs none.
     #[error("`init_seed`: the model file has all its weights; leave it out, or draw new ones with damper init")]
     IdleSeed,
-    /// A model that no result may be made of.
+    /// A model that must not be used for results.
     #[error("is the model of a canary audit, which has seen made-up samples: use the model that was audited")]
     Canary,
     /// A model without a parameter.
@@ -86,12 +86,13 @@ impl InitError {
     }
 }
 
-/// Changes to a model as it is read.
+/// Options for reading a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadOptions {
-    /// Seed of the weights that the file leaves out.
+    /// Seed of the weights that the file omits.
     pub seed: Option<u64>,
-    /// Each batch normalisation becomes what treats a sample alone, as [`fix_batch_norm`] does by itself.
+    /// True if each batch normalisation is replaced by an operator on single samples, like [`fix_batch_norm`] by
+    /// default.
     pub fix: bool,
 }
 
@@ -101,22 +102,24 @@ impl From<Option<u64>> for LoadOptions {
     }
 }
 
-/// A model with weights in float32.
+/// Model with weights in float32.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
-    /// The model.
+    /// Model.
     pub model: ModelProto,
-    /// The seed of the weights that the file leaves out; none where it has them all.
+    /// Seed of the weights that the file omits. `None` if it has all weights.
     pub init_seed: Option<u64>,
-    /// One line each, for whoever starts the run.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with the seed, or with 0 if none is given.
+/// Reads a model, converts it to float32, and generates the values that a skeleton omits. Uses the seed, or else seed
+/// 0.
 ///
 /// # Errors
 ///
-/// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
+/// [`InitError`] if the file is not a model, its metadata is wrong, or a seed is given although the file has all
+/// values.
 pub fn load(path: &Path, options: impl Into<LoadOptions>) -> Result<Loaded, InitError> {
     let options = options.into();
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
@@ -124,12 +127,12 @@ pub fn load(path: &Path, options: impl Into<LoadOptions>) -> Result<Loaded, Init
     if options.seed.is_some() && loaded.init_seed.is_none() { Err(in_file(InitError::IdleSeed)) } else { Ok(loaded) }
 }
 
-/// Numbers for the tensor `name`, uniform within `most` of 0: a function of the seed and the name.
+/// Values for the tensor `name`, uniform in ±`most`, which depend only on the seed and the name.
 pub(crate) fn uniform(seed: u64, name: &str, most: f64, length: usize) -> Vec<f32> {
     draw::draw(Distribution::Uniform { low: -most, high: most }, seed, name, length)
 }
 
-/// [`load`] with a seed that the file may have no use for.
+/// [`load`] with a seed that the file may not need.
 pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
     let is_listed = model.ir_version < 4;
@@ -144,7 +147,7 @@ pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Lo
         return Err(in_file(InitError::Canary));
     }
     let made = fill(&mut model, used).map_err(in_file)?;
-    // Statistics and weights of a skeleton are there now.
+    // The statistics and weights of a skeleton are present now.
     if options.fix {
         let fixed = fix_batch_norm(&mut model, BatchNormFix::Auto, None)?;
         warnings.extend(summary(&fixed).map(|made| format!("{}: {made}, in the trained model too", path.display())));
@@ -152,7 +155,7 @@ pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Lo
     Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
 }
 
-/// The number of batch normalisations by their replacements.
+/// Counts the batch normalisations by replacement.
 fn summary(changes: &[BatchNormChange]) -> Option<String> {
     let count = |is: fn(&Replacement) -> bool| changes.iter().filter(|change| is(&change.to)).count();
     let kinds = [
@@ -166,13 +169,14 @@ fn summary(changes: &[BatchNormChange]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("of its batch normalisations {}", parts.join(", ")))
 }
 
-/// Converts `model`, read from `path`, to float32, and says so where it had other floats.
+/// Converts `model`, read from `path`, to float32. Returns a message if it had other floats.
 pub fn converted(model: &mut ModelProto, path: &Path) -> Option<String> {
     let floats = crate::convert_to_float32(model).join(" and ");
     (!floats.is_empty()).then(|| format!("{}: its {floats} numbers are converted to float32", path.display()))
 }
 
-/// Makes the values that a skeleton leaves out; their number of tensors. A tensor without an entry in the metadata is left as it is.
+/// Generates the values that a skeleton omits. Returns the number of tensors. A tensor without an entry in the metadata
+/// does not change.
 ///
 /// # Errors
 ///
@@ -181,7 +185,7 @@ pub fn fill(model: &mut ModelProto, seed: u64) -> Result<usize, InitError> {
     fill_with(model, seed, |_, _| None)
 }
 
-/// [`fill`] with another source of initialisers where the metadata has none.
+/// [`fill`] with another source of initialisation schemes for tensors without metadata.
 fn fill_with(
     model: &mut ModelProto,
     seed: u64,
@@ -230,7 +234,7 @@ fn values(
     Ok(draw::draw(distribution, seed, name, shape.iter().product()))
 }
 
-/// The shape of a float32 tensor that should have data here and has none.
+/// Shape of a float32 tensor that should have data here but has none.
 fn empty_shape(tensor: &TensorProto) -> Option<Vec<usize>> {
     let elsewhere = tensor.data_location == Some(DataLocation::External as i32) || !tensor.external_data.is_empty();
     let filled = !tensor.raw_data.is_empty() || !tensor.float_data.is_empty();
@@ -241,7 +245,7 @@ fn empty_shape(tensor: &TensorProto) -> Option<Vec<usize>> {
     shape.iter().all(|&extent| extent > 0).then_some(shape)
 }
 
-/// The initialiser that the model's metadata has for `name`.
+/// Initialisation scheme for `name` in the model's metadata.
 fn metadata(model: &ModelProto, name: &str) -> Result<Option<Initialiser>, InitError> {
     let entry = model.metadata_props.iter().find(|entry| entry.key.strip_prefix(KEY) == Some(name));
     let parsed = entry.map(|entry| {
@@ -251,35 +255,35 @@ fn metadata(model: &ModelProto, name: &str) -> Result<Option<Initialiser>, InitE
     parsed.transpose()
 }
 
-/// A shell pattern of names, and what the parameters that match start from.
+/// Shell pattern of names, with the initialisation scheme of the matching parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Override {
-    /// With `*` and `?`.
+    /// Pattern with `*` and `?`.
     pub pattern: String,
-    /// Their initialiser.
+    /// Initialisation scheme.
     pub initialiser: Initialiser,
 }
 
-/// A trained parameter, and what became of it.
+/// Trained parameter, with its initialisation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Initialised {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its extents.
+    /// Extents.
     pub shape: Vec<usize>,
-    /// Its role in its layer.
+    /// Role in its layer.
     pub role: &'static str,
-    /// The distribution of its values; none if it kept its values.
+    /// Initialisation scheme. `None` if it kept its values.
     pub initialiser: Option<Initialiser>,
 }
 
-/// The model with all trained parameters drawn again: by the last of `overrides` that matches, else by the model's
-/// metadata, else by the usual initialiser of their role. Parameters without any keep their values. Everything else is
-/// kept as it is.
+/// Draws all trained parameters of the model again. The distribution is the last matching entry of `overrides`, else
+/// that of the model's metadata, else the default of their role. Parameters without any of these keep their values.
+/// Everything else stays unchanged.
 ///
 /// # Errors
 ///
-/// [`InitError`]: a pattern matches nothing, an initialiser does not fit, the model cannot be read.
+/// [`InitError`] if a pattern matches nothing, a scheme does not fit, or the model cannot be read.
 pub fn initialise(
     model: &ModelProto,
     options: &GraphOptions,
@@ -290,7 +294,7 @@ pub fn initialise(
         let matching = |one: &&Override| glob::any(std::slice::from_ref(&one.pattern), name);
         overrides.iter().rev().find(matching).map(|one| one.initialiser)
     };
-    // What is trained is decided by values, too: a mask is not.
+    // The selection of trained parameters also depends on values: a mask is not trained.
     let mut filled = model.clone();
     fill_with(&mut filled, seed, |name, place| chosen(name).or(place.usual))?;
     let empty = GraphProto::default();
@@ -325,8 +329,8 @@ pub fn initialise(
     Ok((write_trained(&filled, &parts)?, list))
 }
 
-/// Takes the values of the parameters of `list` out of `model`, as [`initialise`] gave both, and leaves their initialisers
-/// in the metadata: a skeleton. Parameters that kept their values keep them here.
+/// Converts `model` to a skeleton. Removes the values of the parameters in `list` and writes their schemes to the
+/// metadata. Both must come from [`initialise`]. Parameters that kept their values keep them here.
 pub fn skeleton(model: &mut ModelProto, list: &[Initialised]) {
     for parameter in list {
         let Some(initialiser) = parameter.initialiser else { continue };

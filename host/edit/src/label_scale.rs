@@ -1,10 +1,11 @@
-//! Predictions in the labels' unit: a model that was trained on scaled labels gives `output · std + mean`.
+//! Predictions in the labels' unit. A model trained on scaled labels returns `output · std + mean`.
 
 use damper_onnx::pb::{GraphProto, ModelProto};
 use damper_onnx::{Tensor, TensorData, make_attr_tensor, make_node, make_tensor, rename_tensor};
 
-/// Lets the output `name` of `model` be `output · std + mean`, by a product and a sum at its end. The constants are those of nodes, so they
-/// are no parameters. Returns false, and leaves the model as it is, if no node gives the output.
+/// Makes the output `name` of `model` equal to `output · std + mean`, by a product and a sum at the end. The constants
+/// are in nodes, so they are not parameters. Returns false and does not change the model if no node computes the
+/// output.
 pub fn scale_output(model: &mut ModelProto, name: &str, mean: f64, std: f64) -> bool {
     let Some(graph) = &mut model.graph else { return false };
     let is_given = graph.node.iter().any(|node| node.output.iter().any(|output| output == name));

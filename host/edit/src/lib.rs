@@ -1,17 +1,17 @@
-//! Rewrites of ONNX models: model in, model out. Nothing here reads data, derives gradients or trains.
+//! Rewrites of ONNX models. They never read data, derive gradients or train.
 //!
 //! | rewrite | function |
 //! | --- | --- |
-//! | weights that the file leaves out, or all trained ones, from a public seed | [`init`] |
-//! | low-rank adapters beside frozen weights | [`lora`], [`add_adapters`] |
-//! | batch normalisation into what treats each sample alone | [`fix_batch_norm`] |
+//! | weights that the file omits, or all trained weights, from a public seed | [`init`] |
+//! | low-rank adapters next to frozen weights | [`lora`], [`add_adapters`] |
+//! | batch normalisation to operators on single samples | [`fix_batch_norm`] |
 //! | standardised weights of convolutions | [`standardize_weights`] |
 //! | a normalisation after each residual sum | [`add_scale_norms`] |
 //! | weights in int8 | [`quantize_weights`] |
 //! | float16 and bfloat16 to float32 | [`convert_to_float32`] |
 //! | predictions in the labels' unit | [`scale_output`] |
 //!
-//! Reading, the typed graph and writing are [`damper_onnx`]'s.
+//! [`damper_onnx`] reads models, builds the typed graph and writes models.
 
 mod adapters;
 mod batch_norm;

@@ -1,4 +1,5 @@
-//! Runs that train low-rank adapters beside frozen weights: the model with adapters is trained, and the model without them is released.
+//! Runs that train low-rank adapters next to frozen weights. The model with adapters is trained, and the model without
+//! them is released.
 
 use crate::init::{InitError, LoadOptions, Loaded, load_with_any_seed, uniform};
 use crate::{Adapters, LoraOptions, add_adapters};
@@ -7,34 +8,34 @@ use damper_onnx::graph::{GraphOptions, retie};
 use damper_onnx::pb::ModelProto;
 use std::path::Path;
 
-/// The adapters that were asked for.
+/// Requested adapters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lora {
     /// Rank, alpha and weights.
     pub options: LoraOptions,
-    /// True if the trained model keeps the adapters, instead of weights that they are merged into.
+    /// True if the trained model keeps the adapters instead of merging them into the weights.
     pub keep: bool,
 }
 
-/// A model with adapters.
+/// Model with adapters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adapted {
-    /// The model with them.
+    /// Model with the adapters.
     pub model: ModelProto,
-    /// The adapters that were added.
+    /// Adapters that were added.
     pub adapters: Adapters,
-    /// [`Lora::keep`].
+    /// See [`Lora::keep`].
     pub keep: bool,
 }
 
 impl Adapted {
-    /// The options with which the model is read: the adapters are trained.
+    /// Options for reading the model with trained adapters.
     #[must_use]
     pub fn options(&self, options: &GraphOptions) -> GraphOptions {
         GraphOptions { adapters: self.adapters.names(), ..options.clone() }
     }
 
-    /// The options with which the model without adapters is read: of given parameters `train` then names none.
+    /// Options for reading the model without adapters. With explicit parameters, `train` is then empty.
     #[must_use]
     pub fn plain_options(&self, options: &GraphOptions) -> GraphOptions {
         let train = if options.parameter.is_empty() { options.train.clone() } else { vec![] };
@@ -42,12 +43,12 @@ impl Adapted {
     }
 }
 
-/// Reads the model in `path`, makes the values that it leaves out, and adds adapters. The seed of `of_file`, or 0, is that of both. An adapter's `A` is
-/// uniform within 1/√inputs of 0, and its `B` is 0.
+/// Reads the model in `path`, generates the values that it omits, and adds adapters. Both use the seed of `of_file`, or
+/// 0. The `A` of an adapter is uniform within ±1/√inputs, and its `B` is 0.
 ///
 /// # Errors
 ///
-/// As [`init::load`](crate::init::load), or no adapter can be added.
+/// Fails like [`init::load`](crate::init::load), or if no adapter can be added.
 pub fn load(
     path: &Path,
     of_file: LoadOptions,
@@ -88,7 +89,7 @@ mod tests {
         let (loaded, adapted) = with(None);
         assert_eq!((loaded.init_seed, with(Some(0)).1, with(None).1), (Some(0), adapted.clone(), adapted.clone()));
         assert!(with(Some(1)).1 != adapted);
-        // Of given parameters, `train` names those that are trained beside the adapters.
+        // With explicit parameters, `train` names those that are trained in addition to the adapters.
         let names = |graph: &Graph| graph.trained().map(|parameter| parameter.name.clone()).collect::<Vec<_>>();
         let given = GraphOptions {
             parameter: ["fc1.weight", "fc2.weight", "fc2.bias"].map(String::from).into(),

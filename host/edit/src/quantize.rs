@@ -1,6 +1,6 @@
-//! Weights that are not trained as 8-bit integers: symmetric, with a scale for each channel of the output, `max |w| / 127`.
+//! Quantises frozen weights to 8-bit integers: symmetric, with a scale of `max |w| / 127` for each output channel.
 //!
-//! A `DequantizeLinear` under the weight's own name takes the initializer's place, so whatever reads it reads the rounded weight.
+//! A `DequantizeLinear` with the weight's name replaces the initializer, so all readers get the rounded weight.
 
 use super::rewrite::readers;
 use damper_onnx::graph::glob;
@@ -8,28 +8,29 @@ use damper_onnx::pb::tensor_proto::DataType;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use damper_onnx::{SettingError, attr_int, decode_tensor, make_attr_int, make_node, make_tensor_f32, node_name};
 
-/// The largest integer: −128 is not used, so that the range is symmetric.
+/// Largest integer. −128 is not used, so the range is symmetric.
 const MOST: f32 = 127.0;
 
-/// A weight that was named, and what became of it.
+/// Selected weight, with the result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuantizeChange {
-    /// The first node that reads it.
+    /// First node that reads it.
     pub node: String,
-    /// That node's operator.
+    /// Operator of that node.
     pub operator: String,
-    /// The weight's name.
+    /// Name of the weight.
     pub weight: String,
-    /// Its channels and the largest error of an element, or why it stays as it is.
+    /// Number of channels and maximum error of an element, or the reason why the weight stays unchanged.
     pub to: Result<(usize, f32), &'static str>,
 }
 
-/// Writes the float32 initializers that a pattern of `int8` matches as 8-bit integers, if all their readers are products, convolutions and
-/// look-ups. The outputs change. Such a weight has no gradient. Returns a change for each match, in the model's order.
+/// Quantises the float32 initializers that a pattern of `int8` matches to 8-bit integers. All their readers must be
+/// products, convolutions and lookups. The outputs change. Such a weight has no gradient. Returns a change for each
+/// match, in the model's order.
 ///
 /// # Errors
 ///
-/// A pattern matches no float32 initializer, or the operator set has no scales of channels.
+/// Fails if a pattern matches no float32 initializer, or if the opset does not support per-channel scales.
 pub fn quantize_weights(model: &mut ModelProto, int8: &[String]) -> Result<Vec<QuantizeChange>, SettingError> {
     let opset =
         model.opset_import.iter().find(|set| matches!(&*set.domain, "" | "ai.onnx")).map_or(0, |set| set.version);
@@ -67,7 +68,7 @@ pub fn quantize_weights(model: &mut ModelProto, int8: &[String]) -> Result<Vec<Q
         changes.push(QuantizeChange { node, operator, weight, to });
     }
     if changes.iter().any(|change| change.to.is_ok()) {
-        // Before it every initializer is listed among the inputs, too.
+        // Before IR version 4, every initializer is also an input.
         model.ir_version = model.ir_version.max(4);
     }
     Ok(changes)
@@ -110,7 +111,7 @@ fn rounded(graph: &GraphProto, weight: &str, reads: &[(usize, usize)]) -> Result
         let scale = &mut scales[channel(at)];
         *scale = scale.max(x.abs() / MOST);
     }
-    // Of a channel of zeros any scale will do.
+    // For a zero channel, any scale is valid.
     scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
     let integer = |(at, x): (usize, &f32)| (x / scales[channel(at)]).round_ties_even().clamp(-MOST, MOST) as i8;
     let values: Vec<i8> = data.iter().enumerate().map(integer).collect();
@@ -131,7 +132,7 @@ fn rounded(graph: &GraphProto, weight: &str, reads: &[(usize, usize)]) -> Result
     Ok(Rounded { tensors: [integers, make_tensor_f32(&scale, &[channels], &scales)], node, channels, error })
 }
 
-/// The axis of a weight's channels of the output, in a node that reads it at input `slot`.
+/// Axis of a weight's output channels, in a node that reads it at input `slot`.
 fn channel_axis(node: &NodeProto, slot: usize, rank: usize) -> Option<usize> {
     let transposed = |name: &str| attr_int(&node.attribute, name, 0) != 0;
     match (node.op_type.as_str(), slot) {
@@ -176,7 +177,8 @@ mod tests {
         }
     }
 
-    // Weights become integers of channels of the output, under their names; biases stay; the graph has what the integers say.
+    // Weights become integers with per-channel scales under the same names, and biases stay. The graph has the values
+    // of the integers.
     #[test]
     fn weights_are_rounded_by_channel() {
         let mut model = model();
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!(quantized.values[..], [127, 32, 51, -95, 76, 127]);
     }
 
-    // What is not there, or not rounded, is said; nothing else changes.
+    // A missing or unsupported weight is reported, and nothing else changes.
     #[test]
     fn other_weights_stay() {
         let mut changed = model();

@@ -1,13 +1,13 @@
-//! Parts that rewrites of models share: who reads a value, initializers, a normalisation of groups.
+//! Common code of model rewrites: readers of a value, initializers, group normalisation.
 
 use damper_onnx::pb::{GraphProto, NodeProto, TensorProto};
 use damper_onnx::{DType, Extent, make_attr_float, make_node, make_tensor_f32, make_tensor_i64, make_value_info};
 use std::collections::HashSet;
 
-/// The most groups of a GroupNorm, as Opacus has it.
+/// Maximum number of groups of a GroupNorm, as in Opacus.
 const MOST_GROUPS: usize = 32;
 
-/// Returns true if an input of the model is behind `value`.
+/// Returns true if `value` depends on an input of the model.
 pub(crate) fn depends_on_data(graph: &GraphProto, value: &str) -> bool {
     let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let inputs = graph.input.iter().map(|input| input.name.as_str()).filter(|name| !stored.contains(name));
@@ -20,13 +20,15 @@ pub(crate) fn depends_on_data(graph: &GraphProto, value: &str) -> bool {
     data.contains(value)
 }
 
-/// The largest divisor of `channels` up to 32 that leaves two channels a group: with one, a normalisation of vectors would give zeros.
+/// Largest divisor of `channels` up to 32 with at least two channels per group. With a single channel, normalised
+/// vectors would be zero.
 pub(crate) fn usual_groups(channels: usize) -> usize {
     (1..=MOST_GROUPS.min(channels / 2)).rev().find(|groups| channels.is_multiple_of(*groups)).unwrap_or(1)
 }
 
-/// Nodes that give each group of channels of `x` mean 0 and variance 1, as PyTorch's exporter writes a GroupNorm, and their result, of shape
-/// `[N, groups, ...]`. Their names begin with `owner`.
+/// Adds nodes that normalise each group of channels of `x` to mean 0 and variance 1. They have the form in which
+/// PyTorch's exporter writes a GroupNorm. Returns their result, of shape `[N, groups, ...]`. Their names begin with
+/// `owner`.
 pub(crate) fn group_norm(
     graph: &mut GraphProto,
     owner: &str,
@@ -47,7 +49,7 @@ pub(crate) fn group_norm(
     (nodes, normed)
 }
 
-/// The reads of `name`: (node, slot).
+/// Readers of `name`: (node, slot).
 pub(crate) fn readers(graph: &GraphProto, name: &str) -> Vec<(usize, usize)> {
     let of_node = |(at, node): (usize, &NodeProto)| {
         let slots = node.input.iter().enumerate().filter(|(_, input)| *input == name);
@@ -56,7 +58,7 @@ pub(crate) fn readers(graph: &GraphProto, name: &str) -> Vec<(usize, usize)> {
     graph.node.iter().enumerate().flat_map(of_node).collect()
 }
 
-/// Puts a tensor in the place of the one with its name, or adds it.
+/// Replaces the tensor with the same name, or adds it.
 pub(crate) fn set(graph: &mut GraphProto, tensor: TensorProto) {
     match graph.initializer.iter_mut().find(|old| old.name == tensor.name) {
         Some(old) => *old = tensor,
@@ -73,7 +75,7 @@ pub(crate) fn remove_unread(graph: &mut GraphProto, names: &HashSet<String>) {
     graph.value_info.retain(|info| stays(&info.name));
 }
 
-/// Lists the initializers that are not in `before` among the inputs, as models before IR version 4 have them.
+/// Adds the initializers that are not in `before` to the inputs, as in models before IR version 4.
 pub(crate) fn list_new(graph: &mut GraphProto, before: &HashSet<String>) {
     for tensor in graph.initializer.iter().filter(|tensor| !before.contains(&tensor.name)) {
         let Ok(dtype) = DType::from_onnx(tensor.data_type) else { continue };

@@ -1,5 +1,5 @@
-//! ScaleNorm (Klause et al., arXiv 2203.00324): a normalisation after the sum of each residual block, so that the scale of the values does not
-//! grow with the blocks. It has no parameters, and sees one sample at a time.
+//! ScaleNorm (Klause et al., arXiv 2203.00324): a normalisation after the sum of each residual block. It keeps the
+//! scale of the values from growing with the number of blocks. It has no parameters and works on single samples.
 
 use super::rewrite::{group_norm, list_new, usual_groups};
 use damper_onnx::graph::{Graph, GraphError, GraphOptions, Node};
@@ -9,21 +9,21 @@ use std::collections::HashSet;
 
 const EPSILON: f32 = 1e-5;
 
-/// A sum of two branches that a normalisation follows now, or why none does.
+/// Sum of two branches that is now followed by a normalisation, or the reason why it is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScaleChange {
-    /// The `Add`.
+    /// Node name of the `Add`.
     pub node: String,
     /// Groups and channels of its normalisation.
     pub to: Result<(usize, usize), &'static str>,
 }
 
-/// Normalises every sum of two branches `[N, C, H, W]` of `model`, in groups of channels as a GroupNorm. The outputs change. Returns what became of
-/// each sum, in the order of the nodes.
+/// Normalises every sum of two branches `[N, C, H, W]` of `model`, in groups of channels like a GroupNorm. The outputs
+/// change. Returns a change for each sum, in the order of the nodes.
 ///
 /// # Errors
 ///
-/// [`GraphError`]: the shapes of the model's values are not known.
+/// [`GraphError`] if the shapes of the model's values are unknown.
 pub fn add_scale_norms(model: &mut ModelProto, options: &GraphOptions) -> Result<Vec<ScaleChange>, GraphError> {
     let typed = Graph::from_model(model, options)?;
     let listed = model.ir_version < 4;
@@ -68,7 +68,7 @@ pub fn add_scale_norms(model: &mut ModelProto, options: &GraphOptions) -> Result
     Ok(changes)
 }
 
-/// Returns true if each reader of `value` is a normalisation, maybe behind a Reshape.
+/// Returns true if each reader of `value` is a normalisation, directly or after a Reshape.
 fn reaches_norm(graph: &Graph, value: &str) -> bool {
     let consumers = graph.consumers();
     let normalises = |node: &Node| node.op.ends_with("Normalization");

@@ -1,7 +1,8 @@
-//! Weight standardisation (Qiao et al., arXiv 1903.10520), scaled as in Brock et al. (arXiv 2101.08692): each filter of a convolution is its
-//! parameters less their mean, over the length of that difference. The file keeps the parameters, and training moves them.
+//! Weight standardisation (Qiao et al., arXiv 1903.10520), scaled as in Brock et al. (arXiv 2101.08692). Each filter of
+//! a convolution is its parameters minus their mean, divided by the norm of that difference. The file contains the
+//! parameters, which are trained.
 //!
-//! De et al. (arXiv 2204.13650) show that private training gains by it.
+//! De et al. (arXiv 2204.13650) show that it improves private training.
 
 use super::rewrite::{list_new, readers};
 use damper_onnx::pb::ModelProto;
@@ -10,22 +11,23 @@ use damper_onnx::{
 };
 use std::collections::HashSet;
 
-/// What is added to the mean square of a filter, so that one of equal numbers becomes zeros.
+/// Added to the mean square of a filter, so that a constant filter becomes zero.
 const EPSILON: f32 = 1e-8;
 
-/// A convolution's weight that is standardised, or why it is not.
+/// Weight of a convolution that is standardised, or the reason why it is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WeightChange {
-    /// The first convolution that reads it.
+    /// First convolution that reads it.
     pub node: String,
-    /// The weight's name.
+    /// Name of the weight.
     pub weight: String,
-    /// None if it is standardised.
+    /// Reason why it stays unchanged. `None` if it is standardised.
     pub kept: Option<&'static str>,
 }
 
-/// Standardises the weight of every `Conv` of `model`, filter by filter. The outputs change. A weight that is computed in the model is left as it is:
-/// it may be standardised already. Returns a change for each weight, in the order of the nodes.
+/// Standardises the weight of every `Conv` of `model`, filter by filter. The outputs change. A weight that the model
+/// computes stays unchanged because it may already be standardised. Returns a change for each weight, in the order of
+/// the nodes.
 pub fn standardize_weights(model: &mut ModelProto) -> Vec<WeightChange> {
     let listed = model.ir_version < 4;
     let axes_are_inputs =
@@ -53,12 +55,12 @@ pub fn standardize_weights(model: &mut ModelProto) -> Vec<WeightChange> {
         if let (None, Some(dims)) = (kept, dims) {
             let own = |part: &str| format!("{weight}/Standardize/{part}");
             let axes: Vec<i64> = (1..dims.len() as i64).collect();
-            // A filter of n numbers of mean square 1 has the length √n.
+            // A filter of n values with mean square 1 has the norm √n.
             let length = dims.iter().skip(1).product::<i64>() as f32;
             let [along, tiny, root] = ["axes", "epsilon", "root"].map(own);
             let [mean, centred, square, variance, padded, deviation, normal, standard] =
                 ["mean", "centred", "square", "variance", "padded", "deviation", "normal", "weight"].map(own);
-            // Nodes, for a float initializer would be trained.
+            // Nodes, because a float initializer would be trained.
             let number = |name: &str, value: f32| {
                 make_node(
                     "Constant",

@@ -1,4 +1,4 @@
-//! From an ONNX model to the ONNX model of its per-sample gradients, for the loss `softmax-cross-entropy`:
+//! Converts an ONNX model to the ONNX model of its per-sample gradients, for the loss `softmax-cross-entropy`:
 //!
 //! ```text
 //! cargo run --release -p damper-grad --example per_sample -- onnx-models/digits-mlp.onnx digits-mlp-grad.onnx

@@ -1,38 +1,39 @@
-//! Linear maps along one axis with weights known now: what `Pad` copies and `Resize` interpolates, and their transposes.
+//! Linear maps along one axis with known weights, and their transposes. Examples are the copies of `Pad` and the
+//! interpolation of `Resize`.
 
 use super::emit::{Emitter, Var};
 
-/// Up to so many terms an element is written as a sum of gathered and weighted elements; more take a product with the
-/// matrix of the map.
+/// Maximum number of terms for which an element is emitted as a sum of gathered and weighted elements. With more terms,
+/// the map is a product with its matrix.
 const FEW: usize = 4;
 
-/// A longer matrix is not written, whatever the number of terms.
+/// Maximum number of entries of an emitted matrix, for any number of terms.
 const LARGE: usize = 1 << 20;
 
-/// The terms of one element: places along the axis, and weights.
+/// Terms of one element: positions along the axis, and weights.
 type Terms = Vec<(usize, f64)>;
 
-/// Each element along the axis of the output as a weighted sum of elements of the input.
+/// Each element along the output axis as a weighted sum of input elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AxisMap {
-    /// The input's extent.
+    /// Extent of the input.
     input: usize,
     output: Vec<Terms>,
 }
 
 impl AxisMap {
-    /// The map from an axis of `input` elements to one of as many as `output` has.
+    /// Creates the map from an axis of `input` elements to an axis with the length of `output`.
     pub fn new(input: usize, output: Vec<Terms>) -> Self {
         debug_assert!(output.iter().flatten().all(|&(at, _)| at < input));
         Self { input, output }
     }
 
-    /// Copies element `indices[o]` to place `o`.
+    /// Copies element `indices[o]` to position `o`.
     pub fn copying(input: usize, indices: impl IntoIterator<Item = usize>) -> Self {
         Self::new(input, indices.into_iter().map(|i| vec![(i, 1.0)]).collect())
     }
 
-    /// How often each element of the input is repeated, where all are, one after the other.
+    /// Number of consecutive copies of each input element. `None` unless it is the same for all.
     pub fn repeats(&self) -> Option<usize> {
         let times = self.output.len() / self.input;
         let in_order = |(o, terms): (usize, &Terms)| *terms == [(o / times.max(1), 1.0)];
@@ -40,7 +41,7 @@ impl AxisMap {
         (tiles && self.output.iter().enumerate().all(in_order)).then_some(times)
     }
 
-    /// `x` mapped along `axis`, which does not hold the samples.
+    /// Maps `x` along `axis`, which must not contain the samples.
     pub fn apply(&self, em: &mut Emitter, x: &Var, axis: usize) -> Var {
         if self.repeats() == Some(1) {
             return x.clone();
@@ -51,7 +52,7 @@ impl AxisMap {
         }
         let is_plain = self.output.iter().flatten().all(|&(_, weight)| weight == 1.0);
         let is_full = self.output.iter().all(|terms| terms.len() == most);
-        // A zero behind the last element stands for what is missing where nothing is weighted.
+        // If no term has a weight, a zero after the last element stands for missing terms.
         let mut pads = vec![(0, 0); x.rank()];
         pads[axis] = (0, usize::from(is_plain && !is_full));
         let padded = em.pad(x, &pads, 0.0);
@@ -74,7 +75,7 @@ impl AxisMap {
         sum.unwrap_or_else(|| x.clone())
     }
 
-    /// The transpose of the map: from the gradient of the output to that of the input.
+    /// Transpose of the map: from the gradient of the output to that of the input.
     pub fn backward(&self, em: &mut Emitter, gy: &Var, axis: usize) -> Var {
         if let Some(times) = self.repeats().filter(|&times| times <= FEW) {
             let part = |em: &mut Emitter, first| em.slice(gy, &[(axis, first, times, self.input)]);
@@ -93,7 +94,7 @@ impl AxisMap {
         Self::new(self.output.len(), fed).apply(em, gy, axis)
     }
 
-    /// Row-major, a row for each element of the output.
+    /// Matrix in row-major order, with one row for each element of the output.
     fn matrix(&self) -> Vec<f64> {
         let mut matrix = vec![0.0; self.output.len() * self.input];
         for (o, terms) in self.output.iter().enumerate() {
@@ -105,13 +106,13 @@ impl AxisMap {
     }
 }
 
-/// The product of a constant matrix of `rows` rows with `x` along `axis`.
+/// Product of a constant matrix of `rows` rows with `x` along `axis`.
 fn product(em: &mut Emitter, matrix: &[f64], rows: usize, x: &Var, axis: usize) -> Var {
     let columns = x.shape[axis];
     let mut shape = x.shape.clone();
     shape[axis] = rows;
     if let Some(batch) = x.batch.filter(|batch| batch.axis > axis) {
-        // Samples among the columns of a product would have their place there: they go in front.
+        // Samples must not be among the columns of a product, so they go first.
         let by_sample = em.per_sample(x, &x.shape);
         let mapped = product(em, matrix, rows, &by_sample, axis + 1);
         return em.as_batched(&mapped, &shape, batch);

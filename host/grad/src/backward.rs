@@ -1,4 +1,4 @@
-//! One node of the reverse walk: the words in which rules are written.
+//! Backward context of a node, the interface for differentiation rules.
 
 use super::broadcast::unbroadcast;
 use super::derive_error::DeriveError;
@@ -8,7 +8,8 @@ use super::integers::reduced_axes;
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value, ValueId};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
 
-/// A rule's view of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`. The rule answers with `gx(i, …)`.
+/// View of one node for its rule: inputs `x(i)`, outputs `y(i)`, and the output's gradient `gy()`. The rule adds input
+/// gradients with `gx(i, …)`.
 pub struct BackwardContext<'a> {
     pub em: &'a mut Emitter,
     graph: &'a Graph,
@@ -19,7 +20,7 @@ pub struct BackwardContext<'a> {
 }
 
 impl<'a> BackwardContext<'a> {
-    /// `forward`, `wanted` and `grads` hold an entry for each value of the graph.
+    /// Creates the context. `forward`, `wanted` and `grads` have an entry for each value of the graph.
     pub fn new(
         em: &'a mut Emitter,
         graph: &'a Graph,
@@ -42,7 +43,7 @@ impl<'a> BackwardContext<'a> {
         self.node.inputs.len()
     }
 
-    /// Returns true if input `i` is given.
+    /// Returns true if input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.node.inputs.get(i).is_some_and(Option::is_some)
     }
@@ -57,8 +58,8 @@ impl<'a> BackwardContext<'a> {
         self.forward[self.node.outputs[slot].0].clone().expect("emitted before the sweep")
     }
 
-    /// Output 0, with 0 instead of each NaN whose gradient `gy` is 0, because a later `Where` took the other side. A rule that is linear in
-    /// `gy` then gives 0. Without such a `Where` it is output 0 itself.
+    /// Output 0, with each NaN replaced by 0 if its gradient `gy` is 0 because a later `Where` selected the other side.
+    /// The result of a rule that is linear in `gy` is then 0. Without such a `Where`, returns output 0 unchanged.
     pub fn chosen_y(&mut self, gy: &Var) -> Var {
         let y = self.y();
         if !is_chosen_from(self.graph, self.node.outputs[0]) {
@@ -76,30 +77,31 @@ impl<'a> BackwardContext<'a> {
         self.node.inputs.get(i).copied().flatten().is_some_and(|id| self.wanted[id.0])
     }
 
-    /// The gradient of output 0, in its layout: `[N, *shape]` where it is not batched.
+    /// Gradient of output 0 in its layout, or `[N, *shape]` if it is not batched.
     pub fn gy(&mut self) -> Var {
         let grad = self.gy_any();
         grad.dense(self.em)
     }
 
-    /// The gradient of output 0 in the form it has.
+    /// Gradient of output 0, dense or factored.
     pub fn gy_any(&self) -> Grad {
         self.grads[self.node.outputs[0].0].clone().expect("the output is reached")
     }
 
-    /// By how much axes of `gy` are shifted against those of `y`: 1 where `y` is not batched.
+    /// Offset of the axes of `gy` from those of `y`: 1 if `y` is not batched.
     pub fn shift(&self) -> usize {
         self.y_value().batch.is_none() as usize
     }
 
-    /// Adds to the gradient of input `i` a tensor of `gy`'s layout, or one that broadcasts to or from the input.
+    /// Adds `contribution` to the gradient of input `i`. It must have the layout of `gy`, or broadcast to or from the
+    /// input.
     pub fn gx(&mut self, i: usize, contribution: Var) {
         let id = self.node.inputs[i].expect("the input is there");
         let settled = unbroadcast(self.em, &contribution, &self.graph.values[id.0]);
         accumulate(self.em, self.grads, id, Grad::Dense(settled));
     }
 
-    /// Adds to the gradient of input `i`, which is not batched.
+    /// Adds a factored gradient to input `i`, which must not be batched.
     pub fn gx_factored(&mut self, i: usize, factors: FactoredGrad) {
         let id = self.node.inputs[i].expect("the input is there");
         debug_assert_eq!(factors.shape(), self.graph.values[id.0].shape);
@@ -115,12 +117,12 @@ impl<'a> BackwardContext<'a> {
         }
     }
 
-    /// The value of input `i` where it is known now.
+    /// Value of input `i`, if it is constant.
     pub fn constant(&self, i: usize) -> Option<&'a Tensor> {
         self.graph.constant(self.node.inputs.get(i).copied().flatten()?)
     }
 
-    /// The integers of input `i` where they are known now.
+    /// Integers of input `i`, if they are constant.
     pub fn constant_ints(&self, i: usize) -> Option<Vec<i64>> {
         match &self.constant(i)?.data {
             TensorData::I64(values) => Some(values.clone()),
@@ -129,38 +131,38 @@ impl<'a> BackwardContext<'a> {
         }
     }
 
-    /// The graph, and the node that is asked.
+    /// Graph and node of this context.
     pub fn place(&self) -> (&'a Graph, &'a Node) {
         (self.graph, self.node)
     }
 
-    /// The axes of a reduction. Refuses the node where they are not known now.
+    /// Axes of a reduction. Fails if they are not constant.
     pub fn reduced_axes(&self) -> Result<Vec<usize>, DeriveError> {
         let axes = reduced_axes(self.graph, self.node, self.x(0).rank());
         axes.ok_or_else(|| self.refuse("its axes are not a constant", "export it with constant axes"))
     }
 
-    /// The integer attribute `name`.
+    /// Integer attribute `name`.
     pub fn int(&self, name: &str, default: i64) -> i64 {
         attr_int(&self.node.attributes, name, default)
     }
 
-    /// The float attribute `name`.
+    /// Float attribute `name`.
     pub fn float(&self, name: &str, default: f32) -> f64 {
         f64::from(attr_float(&self.node.attributes, name, default))
     }
 
-    /// The integers of attribute `name`, if present.
+    /// Integer list attribute `name`, if present.
     pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
         attr_ints(&self.node.attributes, name).map(<[i64]>::to_vec)
     }
 
-    /// The string attribute `name`.
+    /// String attribute `name`.
     pub fn string(&self, name: &str) -> &'a str {
         attr_string(&self.node.attributes, name, "")
     }
 
-    /// A refusal of this node.
+    /// Error for this node.
     pub fn refuse(&self, reason: impl Into<String>, remedy: impl Into<String>) -> DeriveError {
         DeriveError::of(self.node, reason, remedy)
     }
@@ -177,7 +179,7 @@ impl<'a> BackwardContext<'a> {
         rows(self.em, &y)
     }
 
-    /// The gradient of output 0 as rows, those of `y_rows`.
+    /// Gradient of output 0 as rows, in the layout of `y_rows`.
     pub fn gy_rows(&mut self) -> Var {
         let gy = self.gy();
         if self.shift() == 0 {
@@ -199,11 +201,11 @@ impl<'a> BackwardContext<'a> {
     }
 }
 
-/// Operators between a value and a `Where` that keep a gradient of 0.
+/// Operators between a value and a `Where` that propagate a gradient of 0.
 const BEFORE_CHOICE: &[&str] =
     &["Add", "Cast", "Concat", "Expand", "Identity", "Mul", "Neg", "Reshape", "Slice", "Sub", "Transpose"];
 
-/// Returns true if a `Where` chooses among the entries of `value`, as a guard against those that are not numbers does.
+/// Returns true if a `Where` selects from the entries of `value`, like a guard against NaN.
 fn is_chosen_from(graph: &Graph, value: ValueId) -> bool {
     let mut found = vec![value];
     for node in &graph.nodes {
@@ -218,7 +220,8 @@ fn is_chosen_from(graph: &Graph, value: ValueId) -> bool {
     false
 }
 
-/// `x` with the batch on axis 0: as it is where it lies there; merged with the axis before; or the same for every sample.
+/// `x` with the batch on axis 0: unchanged if it is there, merged with the axis before it, or repeated for every
+/// sample.
 fn rows(em: &mut Emitter, x: &Var) -> Var {
     match x.batch {
         Some(batch) if batch.axis == 0 => x.clone(),

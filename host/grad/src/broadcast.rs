@@ -1,9 +1,8 @@
-//! Undoing broadcasts, for every rule in one place.
+//! Reduces gradients over broadcast axes, for all rules.
 //!
-//! A rule hands in a contribution in whatever shape its formula gave: that of the operator's output, or any that
-//! broadcasts from or to the value. Here it is summed over the axes along which the value was repeated, and spread over
-//! those along which the contribution is constant. The samples are never summed: a value that is not batched gets
-//! `[N, *shape]`.
+//! A rule passes a contribution in the shape of its formula. It is that of the operator's output, or any shape that
+//! broadcasts from or to the value. This module sums it over the axes along which the value was broadcast, and
+//! broadcasts it along axes of extent 1. It never sums over samples: a value that is not batched gets `[N, *shape]`.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::{BatchAxis, Value};
@@ -32,12 +31,12 @@ fn settle_batched(em: &mut Emitter, c: &Var, shape: &[usize], batch: BatchAxis) 
 
 fn settle_unbatched(em: &mut Emitter, c: &Var, shape: &[usize]) -> Var {
     let batch = c.batch.expect("a contribution carries the batch");
-    // Where c's axes, without the samples, fall on the value's: right-aligned.
+    // Position of c's axes, without the samples, among the value's axes: right-aligned.
     let lead = c.rank() as isize - shape.len() as isize;
     let target = |i: usize| usize::try_from(i as isize - lead).ok().map(|j| shape[j]);
     let wanted = |i: usize| c.shape[i] == 1 || target(i).is_some_and(|d| d != 1);
 
-    // The batch axis split into (outer, samples, inner).
+    // Split the batch axis into (outer, samples, inner).
     let mut split = Vec::new();
     let mut axes = Vec::new();
     let mut sample_axis = 0;
@@ -58,7 +57,7 @@ fn settle_unbatched(em: &mut Emitter, c: &Var, shape: &[usize]) -> Var {
     let split = em.reshape(c, &split, Some(BatchAxis { axis: sample_axis, outer: 1, inner: 1 }));
     let summed = em.reduce_sum(&split, &axes, false);
 
-    // What is left, right-aligned; spread over axes along which the contribution is constant.
+    // Remaining axes, right-aligned, and broadcast along axes of extent 1.
     let left: Vec<usize> = (0..c.rank()).filter(|&i| wanted(i)).map(|i| c.shape[i]).collect();
     let mut aligned: Vec<usize> = (0..shape.len())
         .map(|j| usize::try_from(j as isize + lead).ok().filter(|&i| wanted(i)).map_or(1, |i| c.shape[i]))

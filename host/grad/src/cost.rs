@@ -1,8 +1,8 @@
-//! The cost of an emitted graph: multiply-adds and memory, counted from its nodes and their shapes.
+//! Cost of an emitted graph: multiply-adds and memory, computed from its nodes and their shapes.
 //!
-//! Memory is that of tensors alive at once when the nodes run in their order: a tensor lives from the node that writes it to the
-//! last that reads it, an input or an output all the time, and a reinterpretation (`Reshape` and its like) shares its
-//! input's memory. What a runtime keeps besides (packed weights, alignment, scratch of its kernels) is not counted.
+//! Memory is the maximum over tensors alive at once when the nodes run in order. A tensor lives from the node that
+//! writes it to the last node that reads it. Inputs and outputs always live, and a `Reshape` or similar operator shares
+//! its input's memory. Other memory of a runtime (packed weights, alignment, scratch of its kernels) is not included.
 
 use super::emit::{Known, Var};
 use damper_onnx::attr_int;
@@ -11,28 +11,28 @@ use damper_onnx::pb::NodeProto;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-/// The counted cost of a gradient graph.
+/// Computed cost of a gradient graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// Multiply-adds of one sample in convolutions and matrix products, forward and backward.
+    /// Multiply-adds per sample in convolutions and matrix products, forward and backward.
     pub multiply_adds: u64,
-    /// Bytes that every row of a batch adds.
+    /// Bytes per row of a batch.
     pub sample_bytes: u64,
-    /// Bytes whatever the number of rows: parameters, constants and what follows from them alone.
+    /// Bytes independent of the number of rows: parameters, constants, and values computed only from them.
     pub fixed_bytes: u64,
 }
 
-/// Rows of a batch beyond which nothing is gained: the tensors of more leave the processor's caches.
+/// Maximum useful number of rows in a batch. With more rows, the tensors exceed the processor's caches.
 const MOST_ROWS: u64 = 16;
 
 impl Cost {
-    /// Bytes of a batch of `rows`.
+    /// Bytes for a batch of `rows`.
     #[must_use]
     pub fn bytes(&self, rows: usize) -> u64 {
         self.sample_bytes.saturating_mul(rows as u64).saturating_add(self.fixed_bytes)
     }
 
-    /// The rows of the physical batch that fits `memory` bytes: as many as help, and none where one does not fit.
+    /// Rows of the physical batch for `memory` bytes, up to the useful maximum. `None` if one row does not fit.
     #[must_use]
     pub fn rows(&self, memory: u64) -> Option<NonZeroUsize> {
         let free = memory.checked_sub(self.fixed_bytes)?;
@@ -41,7 +41,7 @@ impl Cost {
     }
 }
 
-/// Counts `nodes`, which run in this order; `kept` are the names of inputs, initializers and outputs.
+/// Cost of `nodes`, which run in this order. `kept` are the names of inputs, initializers and outputs.
 pub fn count(nodes: &[NodeProto], known: &Known, kept: &[&str]) -> Cost {
     let mut buffer: HashMap<&str, &str> = HashMap::new();
     for node in nodes.iter().filter(|node| shares_memory(&node.op_type)) {
@@ -84,7 +84,7 @@ pub fn count(nodes: &[NodeProto], known: &Known, kept: &[&str]) -> Cost {
     Cost { multiply_adds, sample_bytes: most.sample, fixed_bytes: most.fixed }
 }
 
-/// Bytes alive.
+/// Bytes of live tensors.
 #[derive(Clone, Copy, Default)]
 struct Alive {
     sample: u64,
@@ -109,7 +109,7 @@ impl Alive {
         }
     }
 
-    /// The larger of both parts.
+    /// Elementwise maximum of both parts.
     fn max(self, other: Self) -> Self {
         Self { sample: self.sample.max(other.sample), fixed: self.fixed.max(other.fixed) }
     }
@@ -125,7 +125,7 @@ pub fn bytes(var: &Var) -> u64 {
     var.len() as u64 * each
 }
 
-/// Returns true if an operator's output is its first input, seen in another shape.
+/// Returns true if an operator's output is its first input in another shape.
 pub fn shares_memory(op: &str) -> bool {
     matches!(op, "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity")
 }
@@ -135,7 +135,7 @@ fn products(node: &NodeProto, known: &Known) -> u64 {
     let var = |name: Option<&String>| name.and_then(|name| known.get(name.as_str()));
     let (Some(x), Some(y)) = (var(node.input.first()), var(node.output.first())) else { return 0 };
     let (x_len, y_len) = (x.len() as u64, y.len() as u64);
-    // A weight's entries behind its first axis: what meets one element of the side that the first axis counts.
+    // Entries of a weight after its first axis, which are the multiplications per element on the side of that axis.
     let weight = || var(node.input.get(1)).map_or(0, |w| w.shape.iter().skip(1).product::<usize>() as u64);
     match node.op_type.as_str() {
         "Conv" => y_len * weight(),
@@ -166,14 +166,14 @@ mod tests {
     // The products of a perceptron are those counted by hand.
     #[test]
     fn perceptron_cost_matches_hand_count() {
-        // Forward 64·32 + 32·10, back to the hidden layer 10·32; sums over the classes are products with ones. The outer
-        // products of the weights' gradients are no sums.
+        // Forward 64·32 + 32·10, back to the hidden layer 10·32. Sums over the classes are products with all-one
+        // vectors. The outer products of the weights' gradients are not sums.
         let cost = cost("digits-mlp.onnx");
         let layers = 64 * 32 + 2 * 32 * 10;
         assert!((layers..layers + 100).contains(&cost.multiply_adds), "{cost:?}");
     }
 
-    // The memory per sample holds its gradient, and the fixed part holds the parameters.
+    // The memory per sample includes its gradient, and the fixed part includes the parameters.
     #[test]
     fn sample_memory_holds_gradient() {
         for (file, parameters) in [("digits-mlp.onnx", 2410), ("mnist-cnn.onnx", 26_010)] {
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    // Rows fill the memory, up to the number that still helps.
+    // Rows fill the memory, up to the useful maximum.
     #[test]
     fn rows_fill_memory_up_to_useful_limit() {
         let cost = Cost { multiply_adds: 0, sample_bytes: 100, fixed_bytes: 50 };

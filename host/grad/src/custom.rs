@@ -1,29 +1,32 @@
-//! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, GELU, the
-//! gradients of these, of tanh, of max pools and of convolutions' kernels, and the two passes of a clipped sum over samples' gradients.
-//! onnxruntime has kernels for them (`host/runtime/src/ort/`) that pass over memory once.
+//! Custom operators of gradient graphs, each with its lowering to standard operators. They are row normalisation to
+//! mean 0 and variance 1, softmax, GELU, and the gradients of these. Others are the gradients of tanh, of max pools and
+//! of convolution kernels. Two more implement the clipped sum of per-sample gradients. For all of them, onnxruntime has
+//! single-pass kernels (`host/runtime/src/ort/`).
 //!
-//! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
+//! The kernels process floats in rows, which are the last axis. For other axes the emitter writes the lowering
+//! directly.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::window::SlidingWindow;
 use damper_onnx::graph::{BatchAxis, DType};
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
-/// `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`.
+/// Normalised values `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`.
 pub struct Normalized {
     /// `x̂`, in the shape of `x`.
     pub value: Var,
-    /// `scale`, extent 1 along the normalised axes.
+    /// `scale`, with extent 1 along the normalised axes.
     pub scale: Var,
-    /// `x̂ · γ + β`, or without `β`; `x̂` where neither is given.
+    /// `x̂ · γ + β`, or without `β`, or `x̂` if neither is given.
     pub output: Var,
     axes: Vec<usize>,
 }
 
 impl Normalized {
-    /// `x` normalised over `axes`, with none of `γ` and `β`, the first, or both.
+    /// Normalises `x` over `axes`. `affine` is empty, `γ`, or both `γ` and `β`.
     ///
-    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute `epsilon`.
+    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute
+    /// `epsilon`.
     pub fn new(em: &mut Emitter, x: &Var, axes: Vec<usize>, epsilon: f64, affine: &[&Var]) -> Self {
         let lowering = |em: &mut Emitter| {
             let mean = em.reduce_mean(x, &axes, true);
@@ -51,7 +54,7 @@ impl Normalized {
         Self { output: if affine.is_empty() { value.clone() } else { output }, value, scale, axes }
     }
 
-    /// The same for gradients of a value that is not batched: they carry the samples in front.
+    /// The same with the samples as the first axis, for gradients of a value that is not batched.
     pub fn behind_samples(self, em: &mut Emitter) -> Self {
         let [value, scale] = [&self.value, &self.scale].map(|x| em.reshape(x, &[&[1], &x.shape[..]].concat(), None));
         Self { value, scale, axes: self.axes.iter().map(|axis| axis + 1).collect(), ..self }
@@ -59,7 +62,8 @@ impl Normalized {
 
     /// `dx = scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, or `g = dY`.
     ///
-    /// `NormalizeGrad`: `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be the same for all samples.
+    /// `NormalizeGrad`: `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`. `x̂` and `scale` may be the
+    /// same for all samples.
     pub fn backward(&self, em: &mut Emitter, gy: &Var, gamma: Option<&Var>) -> Var {
         let lowering = |em: &mut Emitter| {
             let grad = gamma.map_or(gy.clone(), |gamma| em.mul(gy, gamma));
@@ -81,26 +85,27 @@ impl Normalized {
     }
 }
 
-/// `e = exp(x − max)` over some axes, which overflows nowhere.
+/// `e = exp(x − max)` over some axes, which never overflows.
 pub struct Exponentials {
-    /// `max`, extent 1 along the axes.
+    /// `max`, with extent 1 along the axes.
     pub top: Var,
     /// `x − max`.
     pub shifted: Var,
     /// `e`.
     pub value: Var,
-    /// `Σe`, extent 1 along the axes.
+    /// `Σe`, with extent 1 along the axes.
     pub sum: Var,
 }
 
 impl Exponentials {
-    /// Of `x`. NaN if all are minus infinity, as PyTorch's softmax.
+    /// Exponentials of `x`. NaN if all entries are minus infinity, as in PyTorch's softmax.
     pub fn new(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
         let top = em.reduce_max(x, axes, true);
         Self::below(em, x, top, axes)
     }
 
-    /// Of `x`, around 0 if the largest is infinite, as PyTorch's `logsumexp`: all 0 if all are minus infinity.
+    /// Exponentials of `x`, shifted by 0 if the maximum is infinite, as in PyTorch's `logsumexp`. All 0 if all entries
+    /// are minus infinity.
     pub fn bounded(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
         let top = em.reduce_max(x, axes, true);
         let [zero, infinite] = [0.0, f64::INFINITY].map(|value| em.scalar(x.dtype, value));
@@ -130,7 +135,8 @@ pub fn softmax(em: &mut Emitter, x: &Var, axis: usize) -> Var {
     }
 }
 
-/// `SoftmaxGrad`: `(dY [.., n], Y [.., n]) → (Y · (dY − Σ dY · Y)) [.., n]`, where `Y` may be the same for all samples; along `axis` of `dY`.
+/// `SoftmaxGrad`: `(dY [.., n], Y [.., n]) → (Y · (dY − Σ dY · Y)) [.., n]`, along `axis` of `dY`. `Y` may be the same
+/// for all samples.
 pub fn softmax_grad(em: &mut Emitter, gy: &Var, y: &Var, axis: usize) -> Var {
     let lowering = |em: &mut Emitter| {
         let product = em.mul(gy, y);
@@ -144,7 +150,7 @@ pub fn softmax_grad(em: &mut Emitter, gy: &Var, y: &Var, axis: usize) -> Var {
     }
 }
 
-/// `TanhGrad`: `(dY, Y) → dY · (1 − Y²)`, all of one shape. Each entry is rounded as the lowering rounds it.
+/// `TanhGrad`: `(dY, Y) → dY · (1 − Y²)`, all of one shape. The kernel rounds each entry like the lowering.
 pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     let lowering = |em: &mut Emitter| {
         let square = em.mul(y, y);
@@ -158,9 +164,9 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     }
 }
 
-/// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` of windows that cover all of a line or a plane. The
-/// attribute `stride` is 1 or 2, of windows of 2×2 only. The attribute `kernel_shape` is that of windows that tile the input. Each entry is
-/// rounded as the lowering rounds it, which is in `rules/max_pool.rs`.
+/// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` for windows over a whole line
+/// or plane. Windows of 2×2 have the attribute `stride`, 1 or 2. Windows that tile the input have the attribute
+/// `kernel_shape`. A kernel rounds each entry like the lowering, which is in `rules/max_pool.rs`.
 pub fn max_pool_grad(
     em: &mut Emitter,
     (stride, tiles): (Option<i64>, Option<&[usize]>),
@@ -178,9 +184,9 @@ pub fn max_pool_grad(
     em.custom("MaxPoolGrad", &inputs, attributes, |em| vec![lowering(em)]).remove(0)
 }
 
-/// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a convolution's kernel, of floats
-/// under a `window` over a line or a plane without holes along the line, with the attributes `kernel_shape`, `strides`, `dilations` and `before`.
-/// The lowering is in `factor.rs`.
+/// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a
+/// convolution kernel. It supports floats in one or two dimensions, with a `window` that has dilation 1 along the line.
+/// Attributes are `kernel_shape`, `strides`, `dilations` and `before`. The lowering is in `factor.rs`.
 pub fn kernel_grad(
     em: &mut Emitter,
     inputs: [&Var; 2],
@@ -198,8 +204,8 @@ pub fn kernel_grad(
     em.custom("KernelGrad", &inputs, attributes.into(), |em| vec![lowering(em)]).remove(0)
 }
 
-/// `Gelu`: `X → Y`, and `GeluGrad`: `(dY, X) → dX`, all of one shape, with the attribute `approximate`, 1 of tanh's form. `inputs` end with
-/// `X`. The lowerings are in `rules/gelu.rs`.
+/// `Gelu`: `X → Y`, and `GeluGrad`: `(dY, X) → dX`, all of one shape. The attribute `approximate` is 1 for the tanh
+/// approximation. The last of `inputs` is `X`. The lowerings are in `rules/gelu.rs`.
 pub fn gelu(
     em: &mut Emitter,
     op: &str,
@@ -216,7 +222,8 @@ pub fn gelu(
     em.custom(op, inputs, attributes, |em| vec![lowering(em)]).remove(0)
 }
 
-/// `SquaredNorms`: `X [N, ..] → (Σ X²) [N]`, the sum over each sample's entries. Its rounding errors are those of sums of a few hundred.
+/// `SquaredNorms`: `X [N, ..] → (Σ X²) [N]`, the sum over each sample's entries. The rounding errors are those of sums
+/// of a few hundred terms.
 pub fn squared_norms(em: &mut Emitter, x: &Var, lowering: impl FnOnce(&mut Emitter) -> Var) -> Var {
     match x.dtype == DType::F32 && x.is_batch_first() && x.len() > 1 {
         true => em.custom("SquaredNorms", &[x], vec![], |em| vec![lowering(em)]).remove(0),
@@ -224,7 +231,8 @@ pub fn squared_norms(em: &mut Emitter, x: &Var, lowering: impl FnOnce(&mut Emitt
     }
 }
 
-/// `WeightedSum`: `(weight [N], X [N, n]) → (Σ weight · X) [1, n]`. A sample of weight 0 adds exactly nothing, whatever its entries are.
+/// `WeightedSum`: `(weight [N], X [N, n]) → (Σ weight · X) [1, n]`. A sample of weight 0 contributes exactly 0, for any
+/// entries.
 pub fn weighted_sum(em: &mut Emitter, weight: &Var, x: &Var) -> Var {
     let lowering = |em: &mut Emitter| {
         let zero = em.scalar(x.dtype, 0.0);
@@ -239,18 +247,18 @@ pub fn weighted_sum(em: &mut Emitter, weight: &Var, x: &Var) -> Var {
     }
 }
 
-/// Returns true if `axes` are the last axis of `x` alone, of floats and of more than one entry.
+/// Returns true if `axes` is only the last axis of `x`, and `x` has floats and more than one entry along it.
 fn has_rows(x: &Var, axes: &[usize]) -> bool {
     let is_last = |last: usize| last > 0 && *axes == [last] && x.shape[last] > 1;
     x.dtype == DType::F32 && x.rank().checked_sub(1).is_some_and(is_last) && x.batch.is_none_or(|b| [b.axis] != *axes)
 }
 
-/// Returns true if `vector` has an entry for each of a row of `x`, the same for all samples.
+/// Returns true if `vector` has an entry for each entry of a row of `x` and is the same for all samples.
 fn is_vector_of(x: &Var, vector: &Var) -> bool {
     vector.batch.is_none() && vector.shape[..] == x.shape[x.rank() - 1..]
 }
 
-/// Returns true if `value` has the shape of `grad`, but for the samples in front where it is the same for all.
+/// Returns true if `value` has the shape of `grad`. If `value` is the same for all samples, it may lack the first axis.
 fn lies_as(value: &Var, grad: &Var) -> bool {
     let value_lies = value.batch == grad.batch || value.batch.is_none() && grad.is_batch_first();
     let lead = grad.rank() - value.rank().min(grad.rank());

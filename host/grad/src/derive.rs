@@ -1,4 +1,4 @@
-//! From a graph to the ONNX model of its per-sample gradients.
+//! Derives the ONNX model of per-sample gradients from a graph.
 
 mod assemble;
 mod frozen;
@@ -21,19 +21,19 @@ use damper_onnx::pb::NodeProto;
 pub use frozen::FrozenPart;
 use sweep::sweep;
 
-/// The oldest operator set whose forms of the operators are emitted.
+/// Oldest supported opset for emitted operators.
 const OLDEST_OPSET: i64 = 13;
 
-/// Why a parameter is not trained from which the loss does not follow: it would drift with the noise alone.
+/// Reason not to train a parameter that the loss does not depend on. Only noise would change it.
 pub const UNREACHED: &str = "not trained: no gradient reaches it from the loss";
 
-/// Name of the input of the points' weights.
+/// Name of the input with the weights of the evaluation points.
 const MIX: &str = "dp.mix";
 
 /// Emits the gradient graph of `graph`.
 ///
 /// # Errors
-/// [`DeriveError`] names the node, output or flag at fault and what to do.
+/// [`DeriveError`], which names the node, output or flag at fault, and the fix.
 pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, DeriveError> {
     let points = options.points.get();
     check(graph, points)?;
@@ -96,10 +96,10 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let passes = if options.checkpoint_activations { passes } else { vec![] };
     let mut grad = GradGraph { strategies, windows, ..assemble(em, graph, &current, points, own, &outputs, &passes) };
     grad.cost.multiply_adds += left_to_reader;
-    // The reader makes them one sample at a time, or a few where they are small.
+    // The reader computes them one sample at a time, or a few at a time if they are small.
     grad.cost.fixed_bytes += (made * size_of::<f32>()) as u64;
     if options.checkpoint_activations {
-        // Where what is read out holds as much, nothing is won.
+        // If the outputs need as much memory, recomputation saves nothing.
         let plain = derive(graph, &DeriveOptions { checkpoint_activations: false, ..options.clone() })?;
         if plain.cost.sample_bytes <= grad.cost.sample_bytes {
             return Ok(plain);
@@ -108,20 +108,20 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     Ok(grad)
 }
 
-/// What is read out of the gradients.
+/// Outputs computed from the gradients.
 #[derive(Default)]
 struct ReadOut {
     norm: Option<Var>,
-    /// Each output beside the norm, by name.
+    /// Outputs other than the norm, by name.
     each: Vec<(String, Var)>,
     windows: Vec<(String, KernelWindows)>,
-    /// Multiply-adds of who reads factors, a sample.
+    /// Multiply-adds per sample that the reader of the factors needs.
     left_to_reader: u64,
-    /// Entries of gradients that the reader makes of factors.
+    /// Number of gradient entries that the reader computes from factors.
     made: usize,
 }
 
-/// Emits what `readout` asks for; `bounds` are those of a clipped sum.
+/// Emits the outputs for `readout`. `bounds` are those of a clipped sum.
 fn read_out(
     em: &mut Emitter,
     graph: &Graph,
@@ -163,7 +163,8 @@ fn read_out(
     out
 }
 
-/// Gives the outputs their names: the loss, the model's own, the norm and `each`. Naming renames tensors, so all is written by now.
+/// Names the outputs: the loss, the model's own outputs, the norm and `each`. Naming renames tensors, so it must come
+/// last.
 fn name_outputs(
     em: &mut Emitter,
     graph: &Graph,
@@ -177,7 +178,7 @@ fn name_outputs(
     em.output(&outputs[0].1, "dp.loss");
     for id in &graph.outputs {
         let (name, var) = (&graph.values[id.0].name, current[id.0].clone().expect("outputs are emitted"));
-        // An output that is itself an input, parameter or constant has no node that writes it.
+        // An output that is also an input, parameter or constant has no node that writes it.
         if *var.name != **name {
             em.output(&var, name);
         }
@@ -194,8 +195,8 @@ fn name_outputs(
     outputs
 }
 
-/// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every
-/// factored gradient, and every dense gradient, once and where they are smallest.
+/// `seed` times the weight of point `index`. The sweep is linear in its seed. So this weights the output gradients of
+/// every factored gradient and every dense gradient once, at their smallest size.
 fn weighted(em: &mut Emitter, seed: &Var, mix: &Var, index: usize) -> Var {
     if mix.shape == [1] {
         return seed.clone();
@@ -230,7 +231,7 @@ fn check(graph: &Graph, points: usize) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// Returns true if the model itself uses one of the names that a parameter has at the points.
+/// Returns true if the model itself uses one of the names of a parameter at the evaluation points.
 fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool {
     let at_point = |name: &str| {
         let index = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('@'));
@@ -239,12 +240,12 @@ fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool 
     graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name)).any(|name| at_point(name))
 }
 
-/// A point at which gradients are taken.
+/// Evaluation point of gradients.
 #[derive(Clone, Copy)]
 struct Point<'a> {
     index: usize,
     of: usize,
-    /// The forward pass at point 0: what does not depend on a trained parameter is the same there.
+    /// Forward pass at point 0. Values that do not depend on trained parameters are reused from it.
     current: Option<&'a [Option<Var>]>,
 }
 
@@ -254,13 +255,13 @@ impl Point<'_> {
         if self.of == 1 { name.into() } else { format!("{name}@{}", self.index) }
     }
 
-    /// Name of a value of the forward pass: the model's own at point 0.
+    /// Name of a value in the forward pass. At point 0 it is the model's name.
     fn value(self, name: &str) -> String {
         if self.index == 0 { name.into() } else { format!("dp.at{}.{name}", self.index) }
     }
 }
 
-/// Writes the forward pass that the outputs need; the emitted tensor of each value.
+/// Emits the forward pass for the outputs. Returns the emitted tensor of each value.
 fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option<Var>> {
     let mut needed = vec![false; graph.values.len()];
     for id in &graph.outputs {
@@ -268,7 +269,7 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
     }
     for node in graph.nodes.iter().rev() {
         if node.outputs.iter().any(|o| needed[o.0]) {
-            // The gradient of the largest elements needs their places.
+            // The gradient of `TopK` needs the indices.
             let places = if node.op == "TopK" { &node.outputs[..] } else { &[] };
             for id in node.inputs.iter().flatten().chain(places) {
                 needed[id.0] = true;
@@ -325,7 +326,7 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
     forward
 }
 
-/// For each value, true if it depends on the trained parameters.
+/// For each value, true if it depends on trained parameters.
 fn depends_on_trained(graph: &Graph) -> Vec<bool> {
     let mut depends = vec![false; graph.values.len()];
     for parameter in graph.trained() {

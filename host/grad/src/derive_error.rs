@@ -1,28 +1,28 @@
-//! Why a graph was not differentiated.
+//! Error of a graph that cannot be differentiated.
 
 use damper_onnx::graph::Node;
 
-/// A graph, or a node of it, that cannot be differentiated, and what to do about it.
+/// Error of a graph or node that cannot be differentiated, with the fix.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{at}: {reason}; {remedy}")]
 pub struct DeriveError {
-    /// `node NAME (OP)`, or the part of the model or the setting at fault.
+    /// Location: `node NAME (OP)`, the part of the model, or the setting at fault.
     pub at: String,
-    /// The fault.
+    /// Description of the fault.
     pub reason: String,
-    /// The remedy.
+    /// Suggested fix.
     pub remedy: String,
     /// True if a setting is at fault.
     of_setting: bool,
 }
 
 impl DeriveError {
-    /// An error at `at`.
+    /// Error at the location `at`.
     pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { at: at.into(), reason: reason.into(), remedy: remedy.into(), of_setting: false }
     }
 
-    /// An error in a setting. `setting` is its field.
+    /// Error of the setting with the field name `setting`.
     pub fn of_setting(setting: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { of_setting: true, ..Self::new(format!("`{setting}`"), reason, remedy) }
     }
@@ -33,12 +33,12 @@ impl DeriveError {
         self.of_setting
     }
 
-    /// An error at `node`.
+    /// Error of `node`.
     pub fn of(node: &Node, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(format!("node {} ({})", node.name, node.op), reason, remedy)
     }
 
-    /// An operator that no rule knows.
+    /// Error of an operator without a rule.
     pub fn no_rule(node: &Node) -> Self {
         let remedy = "freeze the parameters it depends on, or replace it by operators that have a rule";
         Self::of(node, format!("there is no rule to differentiate {}", node.op), remedy)

@@ -1,6 +1,6 @@
-//! Writing ONNX nodes: every emitted tensor is a [`Var`] with a known element type, shape and place of the batch.
+//! Emitter of ONNX nodes. Every emitted tensor is a [`Var`] with a known element type, shape and batch axis.
 //!
-//! Equal constants are written once, and an operator applied twice to the same inputs is written once.
+//! Equal constants are emitted once, and so are equal operators on the same inputs.
 
 mod layout;
 mod products;
@@ -19,7 +19,7 @@ use damper_onnx::graph::{BatchAxis, DType, Tensor, TensorData};
 use damper_onnx::pb::{AttributeProto, NodeProto, TensorProto};
 use damper_onnx::{CUSTOM_DOMAIN, data_type, make_attr_int, make_custom, make_tensor, rename_tensor};
 
-/// Elements of the longest vector that a processor works on at once.
+/// Maximum number of SIMD lanes of a processor.
 const VECTOR: usize = 16;
 
 /// Builder of an ONNX graph.
@@ -56,17 +56,17 @@ impl Emitter {
         }
     }
 
-    /// Declares `var` (batch axis 0) as the tensor from which the number of samples is read where a graph needs it.
+    /// Declares `var` (batch axis 0) as the tensor from which the graph reads the number of samples, if it needs it.
     pub fn read_batch_size_from(&mut self, var: Var) {
         self.batch_source.get_or_insert(var);
     }
 
-    /// The number of nodes written so far.
+    /// Number of nodes emitted so far.
     pub fn position(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes and initializers written so far, and the tensors that they read and write.
+    /// Returns the emitted nodes and initializers, and the tensors that they read and write.
     pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>, Known) {
         (self.nodes, self.initializers, self.known)
     }
@@ -76,9 +76,10 @@ impl Emitter {
         format!("dp.v{}", self.next).into()
     }
 
-    /// Writes a node under given names, which are those of `outputs`: the forward pass keeps the model's own.
+    /// Emits a node of the forward pass, with the model's own names for its outputs.
     ///
-    /// A model may compute the same twice; this does not. (tract's optimiser merges what is the same, and may leave neither.)
+    /// A model may compute the same value twice, but the emitted graph does not. (tract's optimizer merges equal nodes,
+    /// and may remove both.)
     pub fn forward(&mut self, mut node: NodeProto, inputs: &[&Var], outputs: &[&Var]) {
         for name in &mut node.input {
             *name = self.original(name);
@@ -97,17 +98,17 @@ impl Emitter {
         self.nodes.push(node);
     }
 
-    /// Notes the shape of a tensor.
+    /// Records the shape of a tensor.
     pub fn know(&mut self, var: &Var) {
         self.known.entry(var.name.clone()).or_insert_with(|| var.clone());
     }
 
-    /// Adds an initializer under its own name.
+    /// Adds an initializer with its own name.
     pub fn initializer(&mut self, name: &str, tensor: &Tensor) {
         self.initializers.push(make_tensor(name, tensor));
     }
 
-    /// Writes `op` with one output of the given element type, shape and batch axis.
+    /// Emits `op` with one output of the given element type, shape and batch axis.
     pub fn node(
         &mut self,
         op: &str,
@@ -134,7 +135,7 @@ impl Emitter {
         var
     }
 
-    /// Writes the custom operator `op`. Its outputs are those of its lowering, which reads `inputs` and constants.
+    /// Emits the custom operator `op`. Its outputs are those of its lowering, which reads `inputs` and constants.
     pub fn custom(
         &mut self,
         op: &str,
@@ -148,13 +149,13 @@ impl Emitter {
         if let Some(same) = self.emitted.get(&key) {
             return same.clone();
         }
-        // What stands outside is not read inside, nor the other way round.
+        // The lowering does not read nodes outside, and nodes outside do not read the lowering.
         let outside = (std::mem::take(&mut self.nodes), std::mem::take(&mut self.emitted));
         let outputs = lowering(self);
         let lowering = std::mem::replace(&mut self.nodes, outside.0);
         self.emitted = outside.1;
         for output in &outputs {
-            // What it is another shape of stands inside.
+            // The source of the reshape is inside the lowering.
             self.reshaped_from.remove(&output.name);
         }
         node.output = outputs.iter().map(|var| var.name.to_string()).collect();
@@ -169,7 +170,7 @@ impl Emitter {
         NodeProto { op_type: op.into(), input, attribute, ..Default::default() }
     }
 
-    /// A constant tensor.
+    /// Constant tensor.
     pub fn constant(&mut self, tensor: Tensor) -> Var {
         let key = make_tensor("", &tensor).encode_to_vec();
         let name = match self.constants.get(&key) {
@@ -186,7 +187,7 @@ impl Emitter {
         var
     }
 
-    /// A constant of float type `dtype`.
+    /// Constant of float type `dtype`.
     pub fn floats(&mut self, dtype: DType, shape: &[usize], values: impl IntoIterator<Item = f64>) -> Var {
         let data = match dtype {
             DType::F64 => TensorData::F64(values.into_iter().collect()),
@@ -195,28 +196,28 @@ impl Emitter {
         self.constant(Tensor { shape: shape.to_vec(), data })
     }
 
-    /// A constant scalar of float type `dtype`.
+    /// Constant scalar of float type `dtype`.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Var {
         self.floats(dtype, &[], [value])
     }
 
-    /// A constant int64 vector.
+    /// Constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> Var {
         self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
     }
 
-    /// An operator that keeps its input's shape.
+    /// Operator that keeps its input's shape.
     pub fn unary(&mut self, op: &str, x: &Var) -> Var {
         self.node(op, &[x], vec![], x.dtype, x.shape.clone(), x.batch)
     }
 
-    /// The natural logarithm.
+    /// Natural logarithm.
     pub fn log(&mut self, x: &Var) -> Var {
         self.alone("Log", x)
     }
 
-    /// A function of one element of which onnxruntime has two: one for whole vectors, and one, with other bits, for what is
-    /// left over at a tensor's end. So every element gets a vector of its own.
+    /// Elementwise function with two implementations in onnxruntime: SIMD for full vectors, and another with different
+    /// bits for the remainder of a tensor. So every element gets a full vector.
     pub fn alone(&mut self, op: &str, x: &Var) -> Var {
         let column = self.reshape(x, &[&x.shape[..], &[1]].concat(), x.batch);
         let ones = self.floats(x.dtype, &[VECTOR], [1.0; VECTOR]);
@@ -226,7 +227,7 @@ impl Emitter {
         self.reshape(&first, &x.shape, x.batch)
     }
 
-    /// A broadcasting operator.
+    /// Broadcasting operator.
     pub fn binary(&mut self, op: &str, a: &Var, b: &Var) -> Var {
         let (shape, batch) = broadcast(a, b);
         self.node(op, &[a, b], vec![], a.dtype, shape, batch)
@@ -248,13 +249,13 @@ impl Emitter {
         self.binary("Div", a, b)
     }
 
-    /// A broadcasting comparison.
+    /// Broadcasting comparison.
     pub fn compare(&mut self, op: &str, a: &Var, b: &Var) -> Var {
         let (shape, batch) = broadcast(a, b);
         self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
     }
 
-    /// −1, 0 or 1. The sign of NaN is 0, as PyTorch has it.
+    /// Sign as −1, 0 or 1. The sign of NaN is 0, as in PyTorch.
     pub fn sign(&mut self, x: &Var) -> Var {
         let [minus, zero, one] = [-1.0, 0.0, 1.0].map(|value| self.scalar(x.dtype, value));
         let positive = self.compare("Greater", x, &zero);
@@ -276,7 +277,7 @@ impl Emitter {
         self.node("Where", &[condition, a, b], vec![], a.dtype, shape, batch)
     }
 
-    /// `x` `[N, …]` with zeros in the rows where `keep` does not hold.
+    /// `x` `[N, …]` with zeros in the rows for which `keep` is false.
     pub fn masked(&mut self, x: &Var, keep: &Var) -> Var {
         let keep = self.per_sample(keep, &vec![1; x.rank() - 1]);
         let zero = self.scalar(x.dtype, 0.0);
@@ -303,26 +304,26 @@ impl Emitter {
         self.mul(x, &factor)
     }
 
-    /// Another name for `var`.
+    /// Adds another name for `var`.
     pub fn alias(&mut self, var: &Var, name: &str) {
         let original = self.original(&var.name);
         self.identity(&original, name);
         self.aliases.insert(name.into(), original.into());
     }
 
-    /// The name of the tensor that `name` is another name for.
+    /// Original name of the tensor with the alias `name`.
     pub fn original(&self, name: &str) -> String {
         self.aliases.get(name).map_or(name, |original| original).into()
     }
 
-    /// Gives the graph output `name` the tensor `var`: the node that produces it writes it under that name, unless it is
-    /// the model's own or already another output, which are copied.
+    /// Makes `var` the graph output `name`. The node that computes it writes to this name. If the tensor has the
+    /// model's name or is already another output, it is copied.
     pub fn output(&mut self, var: &Var, name: &str) {
         self.write_as(var, name, var.name.starts_with("dp.v"));
     }
 
-    /// As [`output`](Self::output), for a graph whose reader knows the model's tensors by no other name: one that a node writes is not
-    /// copied.
+    /// Like [`output`](Self::output), for a graph whose readers use no other names of the model's tensors. A tensor
+    /// that a node writes is not copied.
     pub fn take_over(&mut self, var: &Var, name: &str) {
         let original = Var { name: self.original(&var.name).into(), ..var.clone() };
         let is_written = self.nodes.iter().any(|node| node.output.iter().any(|output| **output == *original.name));
@@ -333,7 +334,7 @@ impl Emitter {
         if let Some(earlier) = self.renamed.get(&var.name).cloned() {
             self.identity(&earlier, name);
         } else if !may_rename {
-            // Not an Identity: onnxruntime 1.31 loses its input where that is a Reshape which a MatMul reads too.
+            // Not an Identity: onnxruntime 1.31 loses its input if that is a Reshape that a MatMul also reads.
             let target = self.ints(&reshape_target(&var.shape, var.batch));
             self.nodes.push(NodeProto {
                 op_type: "Reshape".into(),
@@ -362,7 +363,7 @@ impl Emitter {
     }
 }
 
-/// A node's computation, without its names.
+/// Computation of a node, without its names.
 fn key(node: &NodeProto) -> Vec<u8> {
     NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
 }

@@ -1,13 +1,13 @@
-//! The factored form of a per-sample gradient that is a linear map.
+//! Factored form of a per-sample gradient that is a linear map.
 //!
-//! With left factors `L: [N, T, r]` and right factors `R: [N, T, c]` (activations and output gradients, in the order in
-//! which the parameter holds them) the gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group
-//! axis (`[N, T, g, r]`, `[N, T, g, c]`) it is one such matrix a group, `[g, r, c]`. The factor of an embedding's rows stays
-//! indices. Several uses of one parameter, and several evaluation points, are several terms, whose positions are joined
-//! where that costs less. What a parameter goes through before it is used as a matrix (transposes, reshapes) is kept as a
-//! list of views from the matrix back to the parameter.
+//! The left factors are `L: [N, T, r]` and the right factors `R: [N, T, c]` (activations and output gradients, in the
+//! parameter's order). The gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group axis
+//! (`[N, T, g, r]`, `[N, T, g, c]`) there is one such matrix per group, `[g, r, c]`. The row factor of an embedding
+//! stays indices. Several uses of one parameter, and several evaluation points, are several terms. Their positions are
+//! concatenated if that costs less. Transposes and reshapes of a parameter before its use as a matrix are a list of
+//! views from the matrix back to the parameter.
 //!
-//! What can be made of it: every sample's gradient (here), its squared norm (`norm`), a weighted sum over the samples
+//! The factors yield every sample's gradient (here), its squared norm (`norm`), and a weighted sum over the samples
 //! (`contract`).
 
 mod contract;
@@ -26,10 +26,10 @@ use super::window::SlidingWindow;
 use damper_onnx::graph::DType;
 use side::scatter_add;
 
-/// Every integer up to it is an `f32`.
+/// Integers up to this bound are exact in `f32`.
 const EXACT_IN_F32: usize = 1 << f32::MANTISSA_DIGITS;
 
-/// How the parameter is seen from the matrix; shapes and permutations do not count the sample axis.
+/// View from the matrix to the parameter. Shapes and permutations exclude the sample axis.
 #[derive(Clone, PartialEq, Debug)]
 enum View {
     Reshape(Vec<usize>),
@@ -56,26 +56,26 @@ impl Term {
         self.left.positions()
     }
 
-    /// Its float type.
+    /// Float type of the term.
     fn dtype(&self) -> DType {
         if self.left.is_indices() { self.right.var.dtype } else { self.left.var.dtype }
     }
 }
 
-/// The gradient of a convolution's kernel, not computed.
+/// Factors of the gradient of a convolution kernel.
 #[derive(Clone, Debug)]
 pub struct KernelFactors {
-    /// The gradient of the products, `[N, O, *output]`.
+    /// Gradient of the products, `[N, O, *output]`.
     pub left: Var,
-    /// The input that patches are taken of, `[N, C, *input]`.
+    /// Source of the patches, `[N, C, *input]`.
     pub input: Var,
-    /// The windows over the input.
+    /// Windows over the input.
     pub window: SlidingWindow,
-    /// Groups of the convolution's channels.
+    /// Number of groups of the convolution.
     pub groups: usize,
 }
 
-/// A factored per-sample gradient: a sum of terms of one shape, under one list of views.
+/// Factored per-sample gradient: a sum of terms of one shape, under one list of views.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FactoredGrad {
     terms: Vec<Term>,
@@ -83,15 +83,15 @@ pub struct FactoredGrad {
 }
 
 impl FactoredGrad {
-    /// The gradient `Σ_t left ⊗ right`. At most one side is indices.
+    /// Gradient `Σ_t left ⊗ right`. At most one side may be indices.
     pub fn new(left: FactorSide, right: FactorSide) -> Self {
         debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
         debug_assert!(left.groups() == right.groups() && !(left.is_indices() && right.is_indices()));
         Self { terms: vec![Term { left, right }], views: Vec::new() }
     }
 
-    /// The gradient of a convolution's kernel `[O, C, *kernel]`: `left` is the gradient of the products, `[N, O, L]`, the patches
-    /// under `window` are of `x: [N, C, *input]`.
+    /// Gradient of a convolution kernel `[O, C, *kernel]`. `left` is the gradient of the products, `[N, O, L]`. The
+    /// patches under `window` are from `x: [N, C, *input]`.
     pub fn of_kernel(left: FactorSide, x: Var, window: SlidingWindow, by_conv: bool) -> Self {
         let (outputs, channels, taps) = (left.extent(), x.shape[1], window.taps());
         let shape = [&[outputs, channels], &window.kernel[..]].concat();
@@ -102,15 +102,14 @@ impl FactoredGrad {
         grad.reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&shape)
     }
 
-    /// As [`of_kernel`](Self::of_kernel), of a convolution in `groups`: `left` is `[N, groups, O / groups, L]`.
+    /// Like [`of_kernel`](Self::of_kernel), for a grouped convolution. `left` is `[N, groups, O / groups, L]`.
     pub fn of_grouped_kernel(left: FactorSide, x: Var, window: SlidingWindow, groups: usize) -> Self {
         let shape = [&[groups * left.extent(), x.shape[1] / groups], &window.kernel[..]].concat();
         Self::new(left, FactorSide::grouped_patches(x, window, groups)).reshape(&shape)
     }
 
-    /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel) or
-    /// [`of_grouped_kernel`](Self::of_grouped_kernel). `None` except for floats under windows over a line or a plane, without holes along the
-    /// line.
+    /// Inputs of [`of_kernel`](Self::of_kernel) or [`of_grouped_kernel`](Self::of_grouped_kernel) for a convolution
+    /// kernel's gradient. `None` except for floats in one or two dimensions, with dilation 1 along the line.
     pub fn kernel(&self, em: &mut Emitter) -> Option<KernelFactors> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
@@ -124,14 +123,14 @@ impl FactoredGrad {
             return None;
         }
         let left = left.with_positions_last(em);
-        // As it came from the sweep, not reshaped.
+        // As from the sweep, before the reshape.
         let outputs = left.shape[1..left.rank() - 1].iter().product();
         let by_window = [&[left.shape[0], outputs], &window.output[..]].concat();
         let left = em.reshape(&left, &by_window, left.batch);
         Some(KernelFactors { left, input: x.clone(), window: window.clone(), groups })
     }
 
-    /// Returns true if it is a stack of matrices, one a group.
+    /// Returns true if the gradient is a stack of matrices, one for each group.
     pub fn has_groups(&self) -> bool {
         self.groups().is_some()
     }
@@ -140,12 +139,12 @@ impl FactoredGrad {
         self.terms[0].left.groups()
     }
 
-    /// The rows and columns of the matrix.
+    /// Rows and columns of the matrix.
     fn extents(&self) -> (usize, usize) {
         (self.terms[0].left.extent(), self.terms[0].right.extent())
     }
 
-    /// The shape of the matrix, or of the stack of matrices.
+    /// Shape of the matrix, or of the stack of matrices.
     fn matrix_shape(&self) -> Vec<usize> {
         let mut shape: Vec<usize> = self.groups().into_iter().collect();
         let (rows, columns) = self.extents();
@@ -153,12 +152,12 @@ impl FactoredGrad {
         shape
     }
 
-    /// Entries of one sample's gradient.
+    /// Number of entries in one sample's gradient.
     pub fn len(&self) -> usize {
         self.matrix_shape().iter().product()
     }
 
-    /// One sample's shape.
+    /// Shape of one sample's gradient.
     pub fn shape(&self) -> Vec<usize> {
         self.views.iter().fold(self.matrix_shape(), |shape, view| match view {
             View::Reshape(to) => to.clone(),
@@ -194,7 +193,7 @@ impl FactoredGrad {
         self
     }
 
-    /// `factor` times the gradient; `factor` is a scalar known now, or a tensor of one element.
+    /// `factor` times the gradient. `factor` is a known scalar, or a tensor of one element.
     pub fn scale(mut self, em: &mut Emitter, factor: &Var) -> Self {
         let factor = em.reshape(factor, &[], None);
         for term in &mut self.terms {
@@ -206,7 +205,7 @@ impl FactoredGrad {
         self
     }
 
-    /// Both gradients' sum; `None` where the two have different forms.
+    /// Sum of both gradients. `None` if their forms differ.
     pub fn join(&self, other: &Self) -> Option<Self> {
         if self.matrix_shape() != other.matrix_shape() || self.views != other.views {
             return None;
@@ -215,7 +214,7 @@ impl FactoredGrad {
         Some(Self { terms, views: self.views.clone() })
     }
 
-    /// The terms with the positions of those of one kind joined.
+    /// Terms, with the positions of terms of the same kind concatenated.
     fn joined(&self, em: &mut Emitter) -> Vec<Term> {
         let mut kinds: Vec<(bool, bool)> = Vec::new();
         for term in &self.terms {
@@ -234,7 +233,7 @@ impl FactoredGrad {
 
     /// Every sample's gradient: `[N, *shape]`.
     pub fn materialise(&self, em: &mut Emitter) -> Var {
-        // Joining copies the factors; adding reads two products and writes one.
+        // Concatenation copies the factors. Addition reads two products and writes one.
         let (rows, columns) = self.extents();
         let positions: usize = self.terms.iter().map(Term::positions).sum();
         let adding = 3 * (self.terms.len() - 1) * rows * columns;
@@ -269,7 +268,7 @@ impl FactoredGrad {
         grad
     }
 
-    /// As [`materialise`](Self::materialise); the gradient of a convolution's kernel is one operator.
+    /// Like [`materialise`](Self::materialise), but the gradient of a convolution kernel is a single operator.
     pub fn materialise_at_once(&self, em: &mut Emitter) -> Var {
         // The operator has no groups.
         let factors = if self.has_groups() { None } else { self.kernel(em) };
@@ -283,7 +282,7 @@ impl FactoredGrad {
 }
 
 impl FactoredGrad {
-    /// The two factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
+    /// Factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
     pub fn outer(&self, em: &mut Emitter) -> Option<(Var, Var)> {
         let term = self.matrix()?;
         if term.positions() != 1 {
@@ -296,8 +295,8 @@ impl FactoredGrad {
 }
 
 impl FactoredGrad {
-    /// The two factors `[N, T, r]` and `[N, T, c]` of a gradient that is a sum over `T > 1` positions, in the parameter's order; `None` where
-    /// they are larger than the gradient.
+    /// Factors `[N, T, r]` and `[N, T, c]` of a gradient that is a sum over `T > 1` positions, in the parameter's
+    /// order. `None` if they are larger than the gradient.
     pub fn positions(&self, em: &mut Emitter) -> Option<(Var, Var)> {
         let term = self.matrix()?;
         let (rows, columns) = self.extents();
@@ -309,8 +308,9 @@ impl FactoredGrad {
         Some((term.left.with_positions_first(em), term.right.with_positions_first(em)))
     }
 
-    /// The index of the row that each position adds to, as floats `[N, T]`, and what it adds, `[N, T, c]`, of a gradient of a table's rows
-    /// (an embedding), in the parameter's order; `None` where they are larger than the gradient.
+    /// Factors of the gradient of an embedding matrix, in the parameter's order. They are the row index of each
+    /// position as floats `[N, T]`, and the vectors added to these rows, `[N, T, c]`. `None` if they are larger than
+    /// the gradient.
     pub fn rows(&self, em: &mut Emitter) -> Option<(Var, Var)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (rows, columns) = self.extents();
@@ -346,8 +346,8 @@ fn product(em: &mut Emitter, term: &Term) -> Var {
         let right = em.per_sample(&right.var, &shaped(1, right.extent()));
         return em.mul(&left, &right);
     }
-    // The runtimes repack a product's right side, once for few rows as for many: many positions of a wide right side cost
-    // more to repack than the product costs to transpose.
+    // The runtimes repack the right side of a product, at the same cost for few or many rows. With many positions and a
+    // wide right side, this costs more than transposing the result.
     let (rows, columns) = (term.left.extent(), term.right.extent());
     if term.right.has_positions_last() && term.positions() * columns.saturating_sub(rows) > 4 * rows * columns {
         let right = term.right.with_positions_last(em);
@@ -360,22 +360,22 @@ fn product(em: &mut Emitter, term: &Term) -> Var {
     em.matmul(&left, &right)
 }
 
-/// `perm` of one sample's axes as a permutation of a tensor that has the samples in front.
+/// Permutation of a tensor with the samples first, from the permutation `perm` of one sample's axes.
 pub fn behind_samples(perm: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect()
 }
 
-/// The per-sample gradient of a value.
+/// Per-sample gradient of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Grad {
-    /// In the layout of the value; `[N, *shape]` for a value that is not batched.
+    /// Dense, in the layout of the value, or `[N, *shape]` for a value that is not batched.
     Dense(Var),
-    /// Only of values that are not batched.
+    /// Factored, only for values that are not batched.
     Factored(FactoredGrad),
 }
 
 impl Grad {
-    /// The sum of two gradients of one value.
+    /// Sum of two gradients of one value.
     pub fn sum(self, other: Self, em: &mut Emitter) -> Self {
         if let (Grad::Factored(a), Grad::Factored(b)) = (&self, &other)
             && let Some(joined) = a.join(b)
@@ -386,7 +386,7 @@ impl Grad {
         Grad::Dense(em.add(&a, &b))
     }
 
-    /// The gradient as one tensor.
+    /// Gradient as one tensor.
     pub fn dense(&self, em: &mut Emitter) -> Var {
         match self {
             Grad::Dense(var) => var.clone(),

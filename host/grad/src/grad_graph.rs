@@ -1,4 +1,4 @@
-//! The emitted model, and what is fed to it and read from it.
+//! Emitted model, with its inputs and outputs.
 
 use super::cost::Cost;
 use super::readout::GradStrategy;
@@ -6,70 +6,72 @@ use super::window::SlidingWindow;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TensorSpec, lower_custom, make_pads_symmetric};
 
-/// An emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
+/// Emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
 #[derive(Clone, PartialEq, Debug)]
 pub struct GradGraph {
-    /// The model to run on a runtime that knows the custom operators or lowers them, as those of damper-runtime do.
+    /// Model for a runtime that supports or lowers the custom operators, like those of damper-runtime.
     pub model: ModelProto,
-    /// The model's own data inputs.
+    /// Data inputs of the model.
     pub inputs: Vec<TensorSpec>,
-    /// `dp.labels`; none for `output:NAME`.
+    /// `dp.labels`. `None` for `output:NAME`.
     pub labels: Option<TensorSpec>,
-    /// The trained parameters, in the order in which the flat parameter vector holds them, under their own names: with
-    /// several points `NAME@0`, `NAME@1`, … are the inputs.
+    /// Trained parameters under their own names, in the order of the flat parameter vector. With several evaluation
+    /// points, the inputs are `NAME@0`, `NAME@1`, ….
     pub parameters: Vec<TensorSpec>,
-    /// Number of points, `K`.
+    /// Number of evaluation points, `K`.
     pub points: usize,
-    /// `dp.mix` `[K]`, the weights of the points, where there are several.
+    /// `dp.mix` `[K]`, the weights of the evaluation points, if there are several.
     pub mix: Option<TensorSpec>,
-    /// `dp.clip`, a scalar above 0, of a clipped sum.
+    /// `dp.clip`, a scalar above 0, for a clipped sum.
     pub clip: Option<TensorSpec>,
-    /// `dp.weight` `[N]`, each 0 or 1, of a clipped sum.
+    /// `dp.weight` `[N]`, each 0 or 1, for a clipped sum.
     pub weight: Option<TensorSpec>,
-    /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`
-    /// (or `dp.left.NAME` and `dp.right.NAME`, of one outer product, of one a position, or of a table's rows), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
+    /// `dp.loss`, the model's outputs (both at point 0), then the outputs of the readout. For each of `parameters`,
+    /// these are `dp.grad.NAME`, or `dp.left.NAME` and `dp.right.NAME`. The latter are factors of one outer product, of
+    /// one per position, or of the rows of a table. Instead there may be `dp.norm`, or `dp.norm` and a `dp.sum.NAME`
+    /// for each parameter.
     pub outputs: Vec<TensorSpec>,
-    /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
-    /// windows over the latter.
+    /// Kernels for which the reader computes the gradient from `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME`
+    /// `[N, C, *input]`, and the windows over the latter.
     pub windows: Vec<(String, KernelWindows)>,
-    /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
+    /// Initializers that were selected for training but are not trained because no gradient reaches them from the loss.
     pub unreached: Vec<String>,
-    /// In which form the gradient of each of `parameters` is taken.
+    /// Form of the gradient of each of `parameters`.
     pub strategies: Vec<GradStrategy>,
-    /// The cost of a run.
+    /// Cost of a run.
     pub cost: Cost,
 }
 
-/// The windows of a convolution whose kernel's gradient the reader computes.
+/// Windows of a convolution for which the reader computes the kernel's gradient.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelWindows {
-    /// The windows over the input.
+    /// Windows over the input.
     pub window: SlidingWindow,
-    /// Groups of channels.
+    /// Number of groups of the convolution.
     pub groups: usize,
 }
 
 impl GradGraph {
-    /// The model in operators of the ONNX standard alone, for any runtime.
+    /// Model with only standard ONNX operators, for any runtime.
     pub fn standard_model(&self) -> ModelProto {
         let mut model = self.model.clone();
         lower_custom(&mut model, |_| false);
         model
     }
 
-    /// The same in the forms that devices have kernels for.
+    /// Model with only operators in forms for which devices have kernels.
     pub fn device_model(&self) -> ModelProto {
         let mut model = self.standard_model();
         make_pads_symmetric(&mut model);
         model
     }
 
-    /// The length of the flat parameter vector: elements of all trained parameters.
+    /// Length of the flat parameter vector: number of elements of all trained parameters.
     pub fn trained_len(&self) -> usize {
         self.parameters.iter().map(|spec| spec.elements(1)).sum()
     }
 
-    /// Every input, in the model's order: data, labels, the parameters at each point, mix, clip, weight.
+    /// All inputs, in the model's order: data, labels, the parameters at each point, mix, clip, weight.
     pub fn feeds(&self) -> Vec<TensorSpec> {
         let at = |point: usize| {
             let named = move |spec: &TensorSpec| match self.points {

@@ -1,9 +1,9 @@
-//! The integers that a constant input of a node holds.
+//! Integers in constant inputs of a node.
 
 use damper_onnx::graph::{Graph, Node, Origin, Tensor, TensorData};
 use damper_onnx::{attr_int, attr_ints};
 
-/// The integers of an input that is a constant.
+/// Integers of an input, if it is constant.
 pub fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i64]> {
     match &graph.values[node.inputs.get(index).copied().flatten()?.0].origin {
         Origin::Constant(Tensor { data: TensorData::I64(values), .. }) => Some(values),
@@ -11,7 +11,7 @@ pub fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a
     }
 }
 
-/// The axes a reduction of a tensor of `rank` axes sums over; `None` where they are not known now.
+/// Axes of a reduction on a tensor of `rank` axes. `None` if they are not constant.
 pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
     let listed = match (attr_ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {
         (Some(axes), _) => axes,

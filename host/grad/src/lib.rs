@@ -1,10 +1,10 @@
-//! Reverse-mode differentiation of a [`Graph`](damper_onnx::graph::Graph) into an ONNX model that computes every sample's
+//! Reverse-mode differentiation of a [`Graph`](damper_onnx::graph::Graph) to an ONNX model that computes every sample's
 //! gradient.
 //!
-//! The stages: the forward pass is written as it stands; a loss gives the first gradient; one walk over the nodes in
-//! reverse order (`derive/sweep.rs`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
-//! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for; on request activations are computed
-//! again (`recompute`).
+//! The forward pass is emitted unchanged. A loss returns the first gradient. One sweep over the nodes in reverse order
+//! (`derive/sweep.rs`) applies each operator's rule (`rules`) for the gradients of its inputs. Parameter gradients stay
+//! in factored form (`factor`) until a readout (`readout`) emits the requested outputs. On request, activations are
+//! recomputed (`recompute`).
 
 mod axis_map;
 mod backward;

@@ -1,26 +1,26 @@
-//! Looking elements up by index, and the way back: every operator that selects uses these.
+//! Lookups by index and their transpose, shared by all operators that select elements.
 //!
-//! Indices that are data are never trusted: what they read, and what their gradients are added to, lies inside the table
-//! whatever they are. An index below zero counts from the end, as ONNX has it. One that lies outside the table makes what it looked
-//! up not a number, and so that sample's gradient, which then contributes nothing; other samples do not notice.
+//! Indices from data are not trusted: reads, and additions of their gradients, stay inside the table for any index. A
+//! negative index counts from the end, as in ONNX. An index outside the table makes its result NaN, and so that
+//! sample's gradient, which then contributes nothing. Other samples are not affected.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-/// Indices that are data, and whether they were ones.
+/// Indices from data, and whether they were valid.
 pub struct Checked {
-    /// Within the table, int64.
+    /// Index within the table, int64.
     pub index: Var,
-    /// True if it was.
+    /// True if the original index was valid.
     pub valid: Var,
 }
 
-/// `index` made safe for an axis of `extent`.
+/// Makes `index` safe for an axis of `extent`.
 pub fn checked(em: &mut Emitter, index: &Var, extent: usize) -> Checked {
     let mut int = |value: i64| em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![value]) });
     let count = extent as i64;
     let (lowest, zero, last, extent) = (int(-count - 1), int(0), int(count - 1), int(count));
-    // One past either end at most, so that counting from the end cannot overflow.
+    // At most one past either end, so that counting from the end cannot overflow.
     let index = em.cast(index, DType::I64);
     let index = em.binary("Max", &index, &lowest);
     let index = em.binary("Min", &index, &extent);
@@ -33,8 +33,8 @@ pub fn checked(em: &mut Emitter, index: &Var, extent: usize) -> Checked {
     Checked { index, valid }
 }
 
-/// `found` where the index was valid, not a number elsewhere (integers are those of the nearest row). `valid` lacks the
-/// last `behind` axes of `found`.
+/// `found` for valid indices, else NaN. Integers keep the value of the nearest row. `valid` lacks the last `behind`
+/// axes of `found`.
 pub fn found(em: &mut Emitter, found: &Var, valid: &Var, behind: usize) -> Var {
     if !found.dtype.is_float() {
         return found.clone();
@@ -44,8 +44,8 @@ pub fn found(em: &mut Emitter, found: &Var, valid: &Var, behind: usize) -> Var {
     em.choose(&valid, found, &nan)
 }
 
-/// The transpose of looking up rows `indices` along `axis`: an axis of `extent`, each of whose rows is the sum of those
-/// rows of `rows` that came from it.
+/// Transpose of a lookup of rows `indices` along `axis`. The result has `extent` rows, each the sum of the rows of
+/// `rows` that were read from it.
 pub fn scatter(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], extent: usize) -> Var {
     let count = indices.len();
     let ascends = indices.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -60,7 +60,7 @@ pub fn scatter(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], ext
         once &= source[to].replace(from).is_none();
     }
     if once {
-        // Rows that none came from are a row of zeros behind the others.
+        // Rows that were never read become a row of zeros after the others.
         let mut pads = vec![(0, 0); rows.rank()];
         pads[axis] = (0, usize::from(source.contains(&None)));
         let padded = em.pad(rows, &pads, 0.0);
@@ -75,8 +75,8 @@ pub fn scatter(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], ext
     along(em, &ones, rows, axis)
 }
 
-/// `matrix` (`[to, from]`) times the matrices whose rows lie along `axis`, which is not the batch: a product for each
-/// sample, since the bits of a row of a product depend on its place among the rows.
+/// Multiplies `matrix` (`[to, from]`) by the matrices with rows along `axis`, which must not be the batch. Each sample
+/// has its own product because the bits of a row depend on its position among the rows.
 pub fn along(em: &mut Emitter, matrix: &Var, x: &Var, axis: usize) -> Var {
     let [before, from, after] = split_at_axis(&x.shape, axis);
     let mut shape = x.shape.clone();
@@ -95,10 +95,10 @@ pub fn along(em: &mut Emitter, matrix: &Var, x: &Var, axis: usize) -> Var {
     }
 }
 
-/// The gradient `[N, before, extent, after]` of a table that is the same for all samples: the sum of the rows of `grad`
-/// (`[N, before, S, after]`) that looked up each of its rows, `index` (`[N, S]`) being which.
+/// Gradient `[N, before, extent, after]` of a table that is the same for all samples. Each row is the sum of the rows
+/// of `grad` (`[N, before, S, after]`) whose `index` (`[N, S]`) is this row.
 ///
-/// A product with the indices one-hot: the order of the sums is that of the positions, and no index is used as one.
+/// A product with one-hot indices. The order of the sums is that of the positions, and no index addresses memory.
 pub fn embedding_gradient(em: &mut Emitter, index: &Var, grad: &Var, extent: usize) -> Var {
     let positions = index.shape[1];
     let row = em.reshape(index, &[1, 1, 1, positions], Some(BATCH_FIRST));
@@ -108,7 +108,7 @@ pub fn embedding_gradient(em: &mut Emitter, index: &Var, grad: &Var, extent: usi
     em.matmul(&one_hot, grad)
 }
 
-/// 0, 1, …, in the given shape.
+/// The integers 0, 1, …, in the given shape.
 pub fn numbers(em: &mut Emitter, shape: &[usize]) -> Var {
     let count = shape.iter().product::<usize>() as i64;
     em.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64((0..count).collect()) })

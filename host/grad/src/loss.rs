@@ -1,4 +1,4 @@
-//! The losses: one number a sample, and its gradient with respect to the output it reads.
+//! Losses: one value per sample, and its gradient with respect to the output that the loss reads.
 
 mod bce_with_logits;
 mod ctc;
@@ -17,17 +17,17 @@ use super::options::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, Graph, ValueId};
 use head::Head;
 
-/// An emitted loss.
+/// Emitted loss.
 pub struct EmittedLoss {
-    /// `[N]`.
+    /// Loss of each sample, `[N]`.
     pub loss: Var,
-    /// The labels' input, if the loss reads labels.
+    /// Input of the labels, if the loss has labels.
     pub labels: Option<Var>,
-    /// The value the loss reads, and the gradient of each sample's loss with respect to it.
+    /// Value that the loss reads, and the gradient of each sample's loss with respect to it.
     pub seed: (ValueId, Var),
 }
 
-/// Emits the loss that `options` names.
+/// Emits the loss selected in `options`.
 pub fn emit(
     em: &mut Emitter,
     graph: &Graph,
@@ -63,7 +63,7 @@ pub fn emit(
     Ok(EmittedLoss { loss, labels, seed: (id, seed) })
 }
 
-/// The output that feeds the loss.
+/// Output that feeds the loss.
 pub fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), DeriveError> {
     let wanted = match (&options.loss, &options.output) {
         (Loss::Output(name), _) => Some((name, "loss")),

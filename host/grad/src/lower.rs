@@ -1,8 +1,9 @@
-//! Operators of the forward pass that are written in other operators.
+//! Lowering of forward-pass operators to other operators.
 //!
-//! Reductions of rows (and what the runtimes build on them: softmax, normalisations) add in an order that depends on where
-//! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
-//! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
+//! In row reductions of the runtimes (also in softmax and normalisations), the order of sums depends on the address of
+//! a row. So a sample's bits would depend on its position in the batch. These operators are lowered to the
+//! [`Emitter`]'s sums, which do not have this fault. The same holds for its logarithm. Parts of a normalisation are
+//! then shared with its backward pass.
 
 use super::custom::{Exponentials, Normalized, softmax};
 use super::emit::{Emitter, Var};
@@ -16,7 +17,7 @@ use super::rules::{
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
 
-/// The output of `node` in other operators; `None` where it is written as it stands.
+/// Output of `node` in other operators. `None` if the operator is emitted unchanged.
 pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>]) -> Option<Var> {
     let x = inputs.first()?.clone()?;
     let output = &graph.values[node.outputs[0].0];
@@ -77,7 +78,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
 fn one_hot(em: &mut Emitter, node: &Node, x: &Var, values: &Var, output: &Value) -> Option<Var> {
     let axis = attr_int(&node.attributes, "axis", -1) as usize;
     let index = checked(em, x, output.shape[axis]);
-    // An index outside is hot nowhere.
+    // An index outside the table is hot nowhere.
     let outside = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![-1]) });
     let index = em.choose(&index.valid, &index.index, &outside);
     let mut shape = x.shape.clone();
@@ -96,7 +97,7 @@ fn slice(em: &mut Emitter, graph: &Graph, node: &Node, x: Var, output: &Value) -
     if steps.iter().all(|&step| step == 1) {
         return None;
     }
-    // By copies: tract's optimiser cannot take every so many elements of axes that were joined.
+    // By copies: tract's optimizer cannot take strided slices of merged axes.
     let cuts = starts.iter().zip(axes).zip(steps);
     Some(cuts.fold(x, |y, ((start, axis), step)| {
         let axis = *axis as usize;
@@ -156,7 +157,7 @@ fn normalization(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>])
     }
 }
 
-/// A product of a batch with a column or a vector, or of a row with samples along the columns.
+/// Product of a batch with a column or a vector, or of a row with samples along the columns.
 fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
     batch?;
     if b.rank() == 1 && a.rank() > 1 {
@@ -184,7 +185,7 @@ fn gemm(em: &mut Emitter, node: &Node, inputs: &[Option<Var>]) -> Var {
     }
 }
 
-/// Functions of one element: the runtimes' kernels for whole vectors have other bits than those for what is left over.
+/// Elementwise functions. The runtimes' kernels for full SIMD vectors have other bits than those for the remainder.
 fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) -> Option<Var> {
     let float = |name: &str, default| f64::from(attr_float(&node.attributes, name, default));
     Some(match node.op.as_str() {
@@ -207,7 +208,7 @@ fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) ->
     })
 }
 
-/// A reduction of floats; `None` for the extremes, in which no order matters.
+/// Reduction of floats. `None` for extrema, which do not depend on the order.
 fn reduction(em: &mut Emitter, op: &str, x: &Var, axes: &[usize], keep: bool, output: &Value) -> Option<Var> {
     Some(match op {
         "ReduceL1" => reduce_l1::forward(em, x, axes, keep),

@@ -1,64 +1,69 @@
-//! The options of a derivation: loss, weights of labels, reduction, readout.
+//! Options of a derivation: loss, label weights, reduction, readout.
 
 use super::readout::Readout;
 use std::num::NonZeroUsize;
 
-/// A loss, one number a sample.
+/// Loss with one value per sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// `softmax-cross-entropy`: labels int64 of the output's shape without the class axis, `[N]` or `[N, S]`; over the
-    /// tokens whose label is not −100.
+    /// `softmax-cross-entropy`: labels int64 with the output's shape without the class axis, `[N]` or `[N, S]`. Reduces
+    /// over the tokens with labels other than −100.
     SoftmaxCrossEntropy,
-    /// `causal-lm`: logits `[N, S, K]` and labels int64 `[N, S]`, the tokens themselves. Each is predicted from those before it, so the logits
-    /// of a place are compared with the next place's label. Over the labels from the second that are not −100.
+    /// `causal-lm`: logits `[N, S, K]` and labels int64 `[N, S]`, the tokens themselves. Each token is predicted from
+    /// the tokens before it, so logits at a position are compared with the label of the next. Reduces over the labels
+    /// from the second on, other than −100.
     CausalLm,
-    /// `ctc`: logits `[N, T, K]`, class 0 the blank, and labels int64 `[N, T]`, padded with −100 or 0. Over the labels.
+    /// `ctc`: logits `[N, T, K]`, with class 0 as the blank, and labels int64 `[N, T]`, padded with −100 or 0. Reduces
+    /// over the labels.
     Ctc,
-    /// `mse`: labels of the output's shape; over the sample's elements.
+    /// `mse`: labels with the output's shape. Reduces over the sample's elements.
     Mse,
     /// `l1`: the absolute difference. Otherwise as `mse`.
     L1,
-    /// `huber`: half the square of a difference of at most 1, else its size less a half. Otherwise as `mse`.
+    /// `huber`: half the square of a difference of at most 1, else its absolute value minus 1/2. Otherwise as `mse`.
     Huber,
-    /// `bce-with-logits`: labels of the output's shape; over the elements whose label is not −100.
+    /// `bce-with-logits`: labels with the output's shape. Reduces over the elements with labels other than −100.
     BceWithLogits,
-    /// `output:NAME`: the model computes it.
+    /// `output:NAME`: the model computes the loss.
     Output(String),
 }
 
 impl Loss {
-    /// Returns true if each label is compared with the classes of one place of the output.
+    /// Returns true if each label is compared with the classes at one position of the output.
     #[must_use]
     pub fn is_of_classes(&self) -> bool {
         matches!(self, Self::SoftmaxCrossEntropy | Self::CausalLm)
     }
 }
 
-/// How a sample's loss is taken of the losses of its tokens or elements.
+/// Reduction from the losses of tokens or elements to a sample's loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LossReduction {
-    /// Their mean over those that count, 0 where none does.
+    /// Mean over counted terms, or 0 without any.
     #[default]
     Mean,
-    /// Their sum: a long sample weighs more than a short one, until it is clipped.
+    /// Sum. A long sample has a larger loss than a short sample, until its gradient is clipped.
     Sum,
 }
 
-/// How much each label counts in a loss of classes. All of it is public.
+/// Weights of labels in classification losses. All are public.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LabelWeights {
-    /// `w`, by which the loss of each class is multiplied: one for each class, or two for [`Loss::BceWithLogits`], of the labels 0 and 1:
-    /// a label `t` between them has the loss `w₁·t·l₁ + w₀·(1 − t)·l₀`, PyTorch's `pos_weight`. None if empty. A sample's loss is not
-    /// divided by its weight, as PyTorch's mean over a batch is: no sample's loss depends on others.
+    /// `w`: factor for the loss of each class, with one entry per class. [`Loss::BceWithLogits`] has two entries, for
+    /// the labels 0 and 1. A label `t` in between has the loss `w₁·t·l₁ + w₀·(1 − t)·l₀`, like PyTorch's `pos_weight`.
+    /// Empty for no weights. A sample's loss is not divided by its weight, because no sample's loss may depend on
+    /// others. This differs from PyTorch's mean over a batch.
     pub class_weights: Vec<f32>,
-    /// `α`: labels are `1 − α` of their class and `α/K` of each of the K classes (Szegedy et al., 2016). From 0 to below 1.
+    /// `α`: labels are `1 − α` for their class plus `α/K` for each of the K classes (Szegedy et al., 2016). From 0 to
+    /// below 1.
     pub label_smoothing: f32,
-    /// `γ`: the loss of a label with the probability p is multiplied by `(1 − p)^γ` (focal loss, Lin et al., 2017). 0, or 1 and more.
+    /// `γ`: multiplies the loss of a label with probability p by `(1 − p)^γ` (focal loss, Lin et al., 2017). 0, or at
+    /// least 1.
     pub focal_gamma: f32,
 }
 
 impl LabelWeights {
-    /// Returns true if every label counts as it is.
+    /// Returns true if every label has its plain loss.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
@@ -68,27 +73,29 @@ impl LabelWeights {
 /// Options of [`derive()`](crate::derive()).
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeriveOptions {
-    /// The loss whose gradient is taken.
+    /// Loss to differentiate.
     pub loss: Loss,
-    /// The output that feeds the loss; may be left out where the model has one.
+    /// Output that feeds the loss. Optional if the model has only one output.
     pub output: Option<String>,
-    /// The axis of that output that holds the classes; the last where left out.
+    /// Axis of that output with the classes. By default the last axis.
     pub class_axis: Option<i64>,
-    /// How a sample's loss is taken of those of its tokens or elements.
+    /// Reduction from tokens or elements to a sample's loss.
     pub reduction: LossReduction,
-    /// How much each label counts.
+    /// Weights of labels.
     pub label_weights: LabelWeights,
-    /// The outputs of the reverse sweep.
+    /// Outputs of the reverse sweep.
     pub readout: Readout,
-    /// At how many points gradients are taken, to be mixed for each sample.
+    /// Number of evaluation points for gradients, which are combined for each sample.
     pub points: NonZeroUsize,
-    /// Keeps few activations and computes the others again in the reverse sweep: less memory for at most one more forward
-    /// pass. The numbers are the same; so are their bits, if a runtime runs the graph as it is (tract does not).
+    /// Stores few activations and recomputes the others in the reverse sweep. This needs less memory and at most one
+    /// more forward pass. The values are the same. The bits are the same if the runtime runs the graph unchanged (tract
+    /// does not).
     pub checkpoint_activations: bool,
 }
 
 impl DeriveOptions {
-    /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis, at one point.
+    /// `per-sample` readout of `loss` at the model's only output, with classes on the last axis, at one evaluation
+    /// point.
     pub fn new(loss: Loss) -> Self {
         Self {
             loss,

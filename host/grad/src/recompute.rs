@@ -1,15 +1,18 @@
-//! Activation checkpointing: the reverse sweep computes most activations again from a few that are kept.
+//! Activation checkpointing: the reverse sweep recomputes most activations from a few stored activations.
 //!
-//! The forward pass is divided into segments (Chen et al., 2016, "Training deep nets with sublinear memory cost"). Tensors that cross a
-//! border, outputs, and tensors that do not depend on the samples are kept. Before the sweep reads another tensor of a segment, the nodes
-//! that it follows from are written again. The last segment is not: the sweep begins with it.
+//! The forward pass is divided into segments (Chen et al., 2016, "Training deep nets with sublinear memory cost").
+//! Stored tensors are those that cross a segment border, outputs, and tensors that do not depend on the samples. Before
+//! the sweep reads another tensor of a segment, copies of the nodes that compute it are emitted. The last segment is
+//! not recomputed because the sweep begins with it.
 //!
-//! A runtime merges equal nodes, and runs a node when it likes. So a segment that is written again reads what is kept as
-//! `Where(g < g, x, x)`, with `g` out of the sweep: the bits of `x`, and not before `g` is there. Truth values are read as `Or(g < g, x)`.
+//! A runtime merges equal nodes, and runs a node as soon as it can. So a recomputed segment reads stored tensors as
+//! `Where(g < g, x, x)`, with `g` from the sweep. This has the bits of `x`, and is not available before `g`. Booleans
+//! are read as `Or(g < g, x)`.
 //!
 //! # Work
 //!
-//! At most one more forward pass. No bit changes, as long as a runtime computes equal nodes equally: [`AGAIN`].
+//! At most one more forward pass. Bits stay the same if the runtime computes equal nodes with equal bits (see
+//! [`AGAIN`]).
 
 use super::cost::{bytes, shares_memory};
 use super::emit::{Known, Var};
@@ -20,10 +23,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// More segments than these save little and make the search for borders longer.
+/// Maximum number of segments. More save little and make the search for borders slower.
 const MOST_SEGMENTS: usize = 32;
 
-/// The nodes of an emitted graph, in their order.
+/// Nodes of an emitted graph, in order.
 pub struct EmittedNodes<'a> {
     pub nodes: Vec<NodeProto>,
     pub initializers: &'a mut Vec<TensorProto>,
@@ -31,10 +34,10 @@ pub struct EmittedNodes<'a> {
     pub outputs: &'a HashSet<&'a str>,
 }
 
-/// Writes the nodes of `emitted` with fewer activations alive at once. `passes` are the places of its forward passes, each with the loss;
-/// behind each lies its sweep.
+/// Rewrites the nodes of `emitted` to have fewer activations alive at once. `passes` are the index ranges of its
+/// forward passes, each including the loss. Each is followed by its sweep.
 pub fn checkpoint(mut emitted: EmittedNodes<'_>, passes: &[Range<usize>]) -> Vec<NodeProto> {
-    // What is written again lies behind its pass, so that earlier passes stay where they are.
+    // Recomputed nodes come after their pass, so the indices of earlier passes stay valid.
     for pass in passes.iter().rev() {
         let again = Pass::new(&emitted, pass.clone()).again(&emitted);
         emitted.write(again, pass.end);
@@ -42,31 +45,31 @@ pub fn checkpoint(mut emitted: EmittedNodes<'_>, passes: &[Range<usize>]) -> Vec
     without_unread(emitted.nodes, emitted.outputs)
 }
 
-/// One forward pass: its tensors that depend on the samples, by the tensor whose memory they share.
+/// Forward pass, with its tensors that depend on the samples, by the tensor that owns the memory.
 struct Pass {
     range: Range<usize>,
-    /// The tensor whose memory a reinterpretation shares.
+    /// Owner of the memory that a reshape shares.
     roots: HashMap<String, String>,
     tensors: HashMap<String, Activation>,
 }
 
-/// A tensor of the forward pass that depends on the samples.
+/// Tensor of the forward pass that depends on the samples.
 struct Activation {
     made: usize,
-    /// The last node of the pass that reads it.
+    /// Last node of the pass that reads it.
     last_read: usize,
     is_read_later: bool,
     bytes: u64,
 }
 
-/// A segment that is written again.
+/// Segment to recompute.
 struct Again {
-    /// The first node of the sweep that reads from it.
+    /// First node of the sweep that reads from it.
     before: usize,
     nodes: Vec<NodeProto>,
-    /// The new names of its tensors, by the old ones.
+    /// New names of its tensors, by old names.
     names: HashMap<String, String>,
-    /// Those that the sweep reads, by the old ones.
+    /// New names of the tensors that the sweep reads, by old names.
     read: HashMap<String, String>,
 }
 
@@ -109,12 +112,13 @@ impl Pass {
         Self { range, roots, tensors }
     }
 
-    /// The activation whose memory `name` has; none if it is kept whatever the borders.
+    /// Activation that owns the memory of `name`. `None` if it is always stored.
     fn activation(&self, name: &str) -> Option<&Activation> {
         self.tensors.get(self.roots.get(name).map_or(name, String::as_str))
     }
 
-    /// The segments whose tensors are fewest in memory, borders and the largest segment together; one if none is fewer.
+    /// Borders of the segments with the least memory for border tensors and the largest segment together. Empty if no
+    /// division saves memory.
     fn borders(&self) -> Vec<usize> {
         let mut saved = vec![0u64; self.range.len() + 1];
         let mut crossing = vec![0u64; self.range.len() + 1];
@@ -144,7 +148,7 @@ impl Pass {
         candidates.min_by_key(|borders| self.memory(borders)).unwrap_or_default()
     }
 
-    /// Bytes of a sample that are alive at once between these borders.
+    /// Bytes per sample that are alive at once with these borders.
     fn memory(&self, borders: &[usize]) -> u64 {
         let mut segments = vec![0u64; borders.len() + 1];
         let mut kept = 0;
@@ -158,7 +162,7 @@ impl Pass {
         kept + segments.into_iter().max().unwrap_or(0)
     }
 
-    /// The segments that are written again.
+    /// Segments to recompute.
     fn again(&self, emitted: &EmittedNodes<'_>) -> Vec<Again> {
         let borders = self.borders();
         let starts = [self.range.start].into_iter().chain(borders.iter().copied());
@@ -204,7 +208,7 @@ impl Pass {
         let inside = |node: &NodeProto| lowering(node).iter().flat_map(|node| node.output.clone()).collect::<Vec<_>>();
         let made = written.iter().flat_map(|node| inside(node).into_iter().chain(node.output.clone()));
         let mut names: HashMap<_, _> = made.filter(|name| !name.is_empty()).map(|name| renamed(&name)).collect();
-        // Of a node that is written again for another output the sweep may read one that is kept.
+        // If a node is recomputed for another output, the sweep may read a stored output of it.
         let read =
             names.iter().filter(|(name, _)| is_again(name)).map(|(from, to)| (from.clone(), to.clone())).collect();
         let mut kept: Vec<&String> = written.iter().flat_map(|node| &node.input).collect();
@@ -215,7 +219,7 @@ impl Pass {
         kept.dedup();
         let after: Vec<_> = kept.into_iter().map(renamed).collect();
         let is_truth = |name: &str| known.get(name).is_some_and(|var| var.dtype == DType::Bool);
-        // onnxruntime has no `Where` of truth values.
+        // onnxruntime has no `Where` on Booleans.
         in_front.extend(after.iter().map(|(name, after)| match is_truth(name) {
             true => node("Or", &[&never, name], after),
             false => node("Where", &[&never, name, name], after),
@@ -233,7 +237,7 @@ impl Pass {
 }
 
 impl EmittedNodes<'_> {
-    /// Puts what is written again in front of the nodes that read it, all behind node `end`.
+    /// Inserts recomputed nodes before the nodes that read them, all after node `end`.
     fn write(&mut self, mut again: Vec<Again>, end: usize) {
         if again.is_empty() {
             return;
@@ -268,7 +272,7 @@ impl EmittedNodes<'_> {
     }
 }
 
-/// Names of constants: int64 vectors of one.
+/// Names of constants: int64 vectors of one element.
 const FLAT: &str = "dp.again.c.flat";
 const ZERO: &str = "dp.again.c.zero";
 const ONE: &str = "dp.again.c.one";
@@ -286,7 +290,7 @@ fn rename(node: &mut NodeProto, names: &HashMap<String, String>) {
     }
 }
 
-/// The nodes that an output needs.
+/// Nodes that an output needs.
 fn without_unread(nodes: Vec<NodeProto>, outputs: &HashSet<&str>) -> Vec<NodeProto> {
     let mut needed: HashSet<String> = outputs.iter().map(|name| (*name).to_owned()).collect();
     let mut kept = vec![];
@@ -300,7 +304,7 @@ fn without_unread(nodes: Vec<NodeProto>, outputs: &HashSet<&str>) -> Vec<NodePro
     kept
 }
 
-/// Returns true if a border lies between the node that writes the tensor and the last of the pass that reads it.
+/// Returns true if a border is between the node that writes the tensor and the last node of the pass that reads it.
 fn crosses(tensor: &Activation, borders: &[usize]) -> bool {
     borders.iter().any(|border| tensor.made < *border && *border <= tensor.last_read)
 }

@@ -1,8 +1,8 @@
-//! The derivative of each operator: one table of plain structs, one operator a file.
+//! Differentiation rules: a table of structs, with one operator per file.
 //!
-//! A rule states its formula in its header, never sums over the samples and never undoes a broadcast (that is done for
-//! all of them in `broadcast`). `tests/rules/cases` has the cases of each: a test runs every case of every rule against
-//! finite differences, on each backend, and for independence of the samples.
+//! The header of a rule contains its formula. A rule never sums over the samples and never reduces over broadcast axes
+//! (`broadcast` does that for all rules). `tests/rules/cases` has test cases for each rule. They are compared with
+//! finite differences on each backend, and tested for independence of the samples.
 
 mod abs;
 mod acos;
@@ -92,7 +92,7 @@ mod windows;
 
 use rule::GradRule;
 
-/// Every rule, by operator.
+/// All rules, by operator.
 pub const RULES: &[GradRule] = &[
     abs::RULE,
     acos::RULE,
@@ -184,7 +184,8 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.op)
 }
 
-/// Returns true if gradients pass through operator `op` of a model (that [`Graph`](damper_onnx::graph::Graph) may write as another).
+/// Returns true if gradients pass through operator `op` of a model. [`Graph`](damper_onnx::graph::Graph) may rewrite it
+/// to another operator.
 pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "CastLike" => "Cast",
@@ -205,7 +206,7 @@ pub fn is_differentiated(op: &str) -> bool {
     RULES.iter().any(|rule| rule.op == canonical)
 }
 
-/// Operators that are flat or make no numbers: no gradient passes, and none is needed.
+/// Operators with a zero derivative or without float outputs. No gradient passes through them, and none is needed.
 const FLAT: &[&str] = &[
     "And",
     "ArgMax",
@@ -226,7 +227,7 @@ const FLAT: &[&str] = &[
     "Xor",
 ];
 
-/// Returns true if operator `op` has a derivative that is not 0 wherever it exists.
+/// Returns true if the derivative of operator `op` is not 0 everywhere.
 pub fn has_nonzero_derivative(op: &str) -> bool {
     !FLAT.contains(&op)
 }

@@ -1,11 +1,11 @@
-//! Warnings about a graph and its loss before training. Nothing here depends on data.
+//! Warnings about a graph and its loss before training. They never depend on data.
 
 use crate::loss::source;
 use crate::options::{DeriveOptions, Loss};
 use damper_onnx::attr_int;
 use damper_onnx::graph::{Graph, Node, Origin, ValueId};
 
-/// The warnings on the parameters of `graph`, and on what feeds the loss: one line each.
+/// Warnings about the parameters of `graph`, and about the input of the loss, one line each.
 pub fn warnings(graph: &Graph, options: &DeriveOptions) -> Vec<String> {
     let mut lines = graph.warnings.clone();
     if let Ok((output, name)) = source(graph, options) {
@@ -24,7 +24,7 @@ pub fn warnings(graph: &Graph, options: &DeriveOptions) -> Vec<String> {
     lines
 }
 
-/// Returns true if the elements of an input reach `output`.
+/// Returns true if `output` depends on the elements of an input.
 fn depends_on_data(graph: &Graph, output: ValueId) -> bool {
     let mut depends = vec![false; graph.values.len()];
     for id in &graph.inputs {
@@ -38,7 +38,7 @@ fn depends_on_data(graph: &Graph, output: ValueId) -> bool {
     depends[output.0]
 }
 
-/// A function that a loss of logits applies itself, in front of that loss.
+/// Function before the loss that a loss of logits also applies, as a message.
 fn squashed(graph: &Graph, output: ValueId, options: &DeriveOptions) -> Option<String> {
     let (loss, own) = match options.loss {
         Loss::SoftmaxCrossEntropy => ("softmax-cross-entropy", "a softmax"),
@@ -49,7 +49,7 @@ fn squashed(graph: &Graph, output: ValueId, options: &DeriveOptions) -> Option<S
     };
     let node = last_function(graph, output)?;
     let is_squash = match (&*node.op, &options.loss) {
-        // A second one over the same axis changes nothing.
+        // A second log-softmax over the same axis changes nothing.
         ("LogSoftmax", Loss::SoftmaxCrossEntropy | Loss::CausalLm | Loss::Ctc) => {
             !is_over_classes(graph, node, options)
         }
@@ -65,10 +65,10 @@ fn squashed(graph: &Graph, output: ValueId, options: &DeriveOptions) -> Option<S
     })
 }
 
-/// The node that computes `output`, shapes and types aside.
+/// Node that computes `output`, ignoring changes of shape and type.
 fn last_function(graph: &Graph, output: ValueId) -> Option<&Node> {
     let mut at = output;
-    // Nodes are in topological order, so this ends.
+    // Nodes are in topological order, so this terminates.
     loop {
         let Origin::Node { node, .. } = graph.value(at).origin else { return None };
         let node = &graph.nodes[node];
@@ -79,7 +79,7 @@ fn last_function(graph: &Graph, output: ValueId) -> Option<&Node> {
     }
 }
 
-/// Returns true if `node` normalises over the axis of the classes. A transposed output counts as one of another axis.
+/// Returns true if `node` normalises over the class axis. A transposed output counts as another axis.
 fn is_over_classes(graph: &Graph, node: &Node, options: &DeriveOptions) -> bool {
     let rank = graph.value(node.outputs[0]).shape.len() as i64;
     let from_end = |axis: i64| if axis < 0 { axis } else { axis - rank };

@@ -1,36 +1,37 @@
-//! The geometry of convolutions and pools: windows that slide over the spatial axes.
+//! Geometry of convolutions and pools: sliding windows over the spatial axes.
 
 use super::emit::{Emitter, Var};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{make_attr_int, make_attr_ints};
 
-/// Windows over spatial axes; every list has one entry an axis.
+/// Windows over spatial axes. Every list has one entry per axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlidingWindow {
-    /// Extents that they slide over.
+    /// Extents of the input.
     pub input: Vec<usize>,
     /// Number of windows.
     pub output: Vec<usize>,
     /// Elements of a window.
     pub kernel: Vec<usize>,
-    /// From one window to the next.
+    /// Distance between windows.
     pub stride: Vec<usize>,
-    /// From one element of a window to the next.
+    /// Distance between elements of a window.
     pub dilation: Vec<usize>,
     /// Padding before the first element.
     pub before: Vec<usize>,
-    /// Padding declared after the last element (windows of a ceil-mode pool may reach further).
+    /// Declared padding after the last element. Windows of a ceil-mode pool may reach further.
     pub after: Vec<usize>,
 }
 
 impl SlidingWindow {
-    /// Extents, windows, elements, steps, dilations and padding before: the lists that say what each window reads.
+    /// Extents, windows, elements, strides, dilations and padding before: the lists that determine the elements of each
+    /// window.
     pub fn lists(&self) -> [&[usize]; 6] {
         [&self.input, &self.output, &self.kernel, &self.stride, &self.dilation, &self.before]
     }
 
-    /// The same windows an axis at a time, the last first: lines over the input's last axis, then over the axis before of what is
-    /// left, and so on.
+    /// The same windows one axis at a time, from the last to the first. The last axis applies to the input, and each
+    /// other axis to the previous result.
     pub fn by_axis(&self) -> Vec<Self> {
         let one = |axis: usize| {
             let alone = |list: &[usize], otherwise: usize| -> Vec<usize> {
@@ -59,20 +60,20 @@ impl SlidingWindow {
         self.output.iter().product()
     }
 
-    /// How far the windows reach from the first padded element.
+    /// Extent from the first padded element to the end of the last window.
     fn reach(&self, i: usize) -> usize {
         (self.output[i] - 1) * self.stride[i] + (self.kernel[i] - 1) * self.dilation[i] + 1
     }
 
-    /// Padding that the windows really touch, for a tensor `[N, C, *input]`.
+    /// Padding that the windows touch, for a tensor `[N, C, *input]`.
     fn touched_padding(&self) -> Vec<(usize, usize)> {
         let spatial = (0..self.input.len())
             .map(|i| (self.before[i], self.reach(i).saturating_sub(self.input[i] + self.before[i])));
         [(0, 0), (0, 0)].into_iter().chain(spatial).collect()
     }
 
-    /// Padding after the last element for as many windows. It equals the padding before if that adds no window, since devices have kernels for
-    /// equal pads. Else it is the touched padding.
+    /// Padding after the last element for the same number of windows. It equals the padding before if that adds no
+    /// window because devices have kernels for equal pads. Otherwise it is the touched padding.
     fn padding_after(&self) -> Vec<usize> {
         let touched = self.touched_padding();
         let after = |i: usize| {
@@ -83,7 +84,7 @@ impl SlidingWindow {
         (0..self.input.len()).map(after).collect()
     }
 
-    /// Returns true if windows tile the input exactly, without padding, overlap or rest.
+    /// Returns true if windows tile the input exactly, without padding, overlap or remainder.
     pub fn tiles(&self) -> bool {
         (0..self.input.len()).all(|i| {
             self.dilation[i] == 1
@@ -93,7 +94,8 @@ impl SlidingWindow {
         })
     }
 
-    /// The axis of windows that are neighbours of two along it, each two overlapping in one element, without padding or rest.
+    /// Axis along which windows have two elements and overlap their neighbours in one element, without padding or
+    /// remainder.
     pub fn pairs(&self) -> Option<usize> {
         let axis = self.kernel.iter().position(|&k| k > 1)?;
         let fits = |i: usize| {
@@ -107,7 +109,7 @@ impl SlidingWindow {
         (0..self.input.len()).all(fits).then_some(axis)
     }
 
-    /// Returns true if every window is one element and they cover the input in order.
+    /// Returns true if every window is a single element and they cover the input in order.
     pub fn is_pointwise(&self) -> bool {
         self.taps() == 1 && self.input == self.output && self.before.iter().all(|&b| b == 0)
     }
@@ -121,18 +123,19 @@ impl SlidingWindow {
         offsets
     }
 
-    /// `x: [N, C, *input]` (as every tensor here, `N` may be merged with positions) padded with `value` so that every window lies within.
+    /// Pads `x: [N, C, *input]` with `value` so that every window is inside. In this file `N` may be merged with
+    /// positions.
     pub fn padded(&self, em: &mut Emitter, x: &Var, value: f64) -> Var {
         em.pad(x, &self.touched_padding(), value)
     }
 
-    /// The element of each window at `offset`, from a padded tensor: `[N, C, *output]`.
+    /// Element of each window at `offset`, from a padded tensor: `[N, C, *output]`.
     pub fn tap(&self, em: &mut Emitter, padded: &Var, offset: &[usize]) -> Var {
         let axes: Vec<_> = (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
         em.slice(padded, &axes)
     }
 
-    /// The largest element under each window: `[N, C, *output]`.
+    /// Maximum under each window: `[N, C, *output]`.
     pub fn largest(&self, em: &mut Emitter, x: &Var) -> Var {
         let padded = self.padded(em, x, f64::NEG_INFINITY);
         let attributes = vec![
@@ -166,10 +169,10 @@ impl SlidingWindow {
         indices
     }
 
-    /// The transposed convolution of `gy: [N, O, *output]` with `w: [O, C/g, *kernel]`, in the shape of the input.
+    /// Transposed convolution of `gy: [N, O, *output]` with `w: [O, C/g, *kernel]`, in the shape of the input.
     pub fn conv_transpose(&self, em: &mut Emitter, gy: &Var, w: &Var, groups: usize) -> Var {
         let rank = self.input.len();
-        // What the windows reach beyond the input is cut off; input that no window reaches is filled with zeros.
+        // Parts of windows beyond the input are cropped. Input that no window reaches gets zeros.
         let after: Vec<usize> =
             (0..rank).map(|i| self.reach(i).saturating_sub(self.before[i] + self.input[i])).collect();
         let unreached: Vec<usize> =
@@ -183,7 +186,7 @@ impl SlidingWindow {
         em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, gy.batch)
     }
 
-    /// The convolution of `x: [N, C, *input]` with `w: [O, C/g, *kernel]`.
+    /// Convolution of `x: [N, C, *input]` with `w: [O, C/g, *kernel]`.
     pub fn conv(&self, em: &mut Emitter, x: &Var, w: &Var, groups: usize) -> Var {
         let (x, window) = self.thinned(em, x);
         let mut attributes = window.attributes(&window.padding_after());
@@ -192,8 +195,8 @@ impl SlidingWindow {
         em.node("Conv", &[&x, w], attributes, x.dtype, shape, x.batch)
     }
 
-    /// `x` without the elements that no window reads because of the strides, and the windows over what is left: tract
-    /// would take those elements out itself, and cannot where `x` is a reshaped tensor.
+    /// Removes the elements of `x` that no window reads because of the strides, and returns the windows over the rest.
+    /// Otherwise tract removes these elements itself, and cannot if `x` is a reshaped tensor.
     fn thinned(&self, em: &mut Emitter, x: &Var) -> (Var, Self) {
         let (mut x, mut window) = (x.clone(), self.clone());
         for i in 0..self.input.len() {
@@ -211,8 +214,8 @@ impl SlidingWindow {
         (x, window)
     }
 
-    /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels. The lines of a single plane are
-    /// gathered first, so that the kernels have the taps of a line alone.
+    /// Unfolds patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels. The lines of a single
+    /// plane are gathered first, so that the kernels only have the taps of one line.
     pub fn unfold_by_conv(&self, em: &mut Emitter, x: &Var) -> Var {
         let channels = x.shape[1];
         if let ([lines, _], 1) = (&self.kernel[..], channels)
@@ -239,7 +242,7 @@ impl SlidingWindow {
         self.conv(em, x, &weight, channels)
     }
 
-    /// Unfolded patches `[N, positions, taps·C]` by gathering the positions' rows of `C` channels.
+    /// Unfolds patches `[N, positions, taps·C]` by gathering the positions' rows of `C` channels.
     pub fn unfold_by_gather(&self, em: &mut Emitter, x: &Var) -> Var {
         let (rows, channels) = (x.shape[0], x.shape[1]);
         let padded = self.padded(em, x, 0.0);
@@ -250,7 +253,7 @@ impl SlidingWindow {
         em.per_sample(&patches, &[rows * self.positions(), self.taps() * channels])
     }
 
-    /// The sum of patches `[N, C·taps, *output]` back into their places: the transpose of unfolding.
+    /// Sums patches `[N, C·taps, *output]` at their positions: the transpose of unfolding.
     pub fn fold(&self, em: &mut Emitter, patches: &Var) -> Var {
         let channels = patches.shape[1] / self.taps();
         let weight = self.one_hot(em, patches, channels);

@@ -1,4 +1,4 @@
-//! Custom operators are written where they should be, and no standard model has one.
+//! Custom operators are emitted if possible, and a standard model has none.
 
 use damper_grad::{DeriveOptions, Loss, derive};
 use damper_onnx::graph::{Graph, GraphOptions};
@@ -7,7 +7,7 @@ use damper_onnx::{CUSTOM_DOMAIN, load};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The custom operators of a model.
+/// Custom operators of a model.
 fn custom(model: &ModelProto) -> BTreeSet<&str> {
     let nodes = model.graph.iter().flat_map(|graph| &graph.node).filter(|node| node.domain == CUSTOM_DOMAIN);
     nodes.map(|node| &*node.op_type).collect()

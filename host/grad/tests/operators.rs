@@ -1,9 +1,9 @@
-//! The page of models against the rules.
+//! Compares the documentation page on models with the rules.
 
 use damper_grad::{has_nonzero_derivative, is_differentiated};
 use damper_onnx::graph::{operators, refused_operators};
 
-/// The words in code type of the page's list that `title` heads.
+/// Words in code format in the page's list with the heading `title`.
 fn listed(title: &str) -> Vec<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
     let page = std::fs::read_to_string(page).expect("the page is there");

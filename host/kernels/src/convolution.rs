@@ -1,7 +1,7 @@
-//! Convolutions over planes and lines, with weights that change from step to step.
+//! Convolutions in one and two dimensions, with weights that change from step to step.
 //!
-//! `winograd` takes the fewest products where it can; all other windows are summed as they are defined, with positions side by side in
-//! the vectors, in `shifted`, or outputs, in `direct`.
+//! `winograd` computes the fewest products, for the windows that it supports. All other windows are computed by
+//! definition, with positions in the lanes in `shifted`, or with outputs in the lanes in `direct`.
 
 mod direct;
 mod shifted;
@@ -14,34 +14,34 @@ pub use windows::{Axes, Windows};
 
 use crate::simd::SimdKernel as _;
 
-/// Outputs from which vectors of them are worth it.
+/// Minimum number of outputs for which SIMD over outputs is faster.
 const FEWEST_OUTPUTS: usize = 4;
 
-/// Channels and outputs from which Winograd's transforms take less time than the products that they spare: a sum as it is defined reaches
-/// nine tenths of what processors can do.
+/// Minimum number of channels and outputs for which Winograd's transforms take less time than the products that they
+/// save. The direct sum reaches nine tenths of the processor's peak.
 const WORTH_TRANSFORMS: usize = 32;
 
-/// Returns true if convolutions to so many outputs are had from here.
+/// Returns true if this module supports convolutions with this many outputs and these strides.
 pub fn suits(outputs: usize, stride: &[usize]) -> bool {
     outputs >= FEWEST_OUTPUTS
         && (1..=2).contains(&stride.len())
         && stride.last().is_some_and(|stride| (1..=direct::MOST_STRIDE).contains(stride))
 }
 
-/// A convolution of a session's, with the memory that it needs.
+/// Convolution of a session, with its memory.
 #[derive(Debug)]
 pub enum Convolution {
-    /// Positions in the vectors.
+    /// Positions in the lanes.
     Shifted(shifted::ShiftedConvolution),
-    /// With fewer products.
+    /// Fewer products.
     Winograd(winograd::WinogradConvolution),
-    /// Outputs in the vectors.
+    /// Outputs in the lanes.
     Direct(direct::DirectConvolution),
 }
 
 impl Convolution {
-    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
-    /// the channels, to inputs.
+    /// Convolution over `windows`. With `transposed`, it computes the gradient of a convolution from outputs (here the
+    /// channels) to inputs. The weights `[C, O, *kernel]` are those of that convolution.
     pub fn new(windows: Windows, transposed: bool) -> Self {
         let fewest = windows.channels.min(windows.outputs);
         if fewest >= WORTH_TRANSFORMS && winograd::suits(&windows) {
@@ -53,7 +53,7 @@ impl Convolution {
         }
     }
 
-    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
+    /// Computes `y` `[N, O, *output]` from `x` `[N, C, *input]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
     pub fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         match self {
             Self::Shifted(convolution) => convolution.run(x, weights, bias, y),

@@ -1,11 +1,11 @@
-//! One sample's gradient of a convolution's kernel, as [`Convolution`](crate::convolution::Convolution) takes its sums: with fewer products
-//! where that is the faster way, else as it is defined.
+//! One sample's gradient of a convolution kernel. Like [`Convolution`](crate::convolution::Convolution), it uses fewer
+//! products if that is faster, and otherwise the definition.
 
 mod defined;
 
 use crate::convolution::{Windows, winograd};
 
-/// Of a kernel `[O, C, *kernel]`, with memory for a sample.
+/// Gradient of a kernel `[O, C, *kernel]`, with memory for a sample.
 #[derive(Clone, Debug)]
 pub enum KernelGrad {
     /// By its definition.
@@ -15,7 +15,7 @@ pub enum KernelGrad {
 }
 
 impl KernelGrad {
-    /// Over `windows` whose taps are next to each other along a line.
+    /// Gradient over `windows` with dilation 1 along the line.
     pub fn new(windows: Windows) -> Self {
         if winograd::suits(&windows) {
             Self::Winograd(Box::new(winograd::WinogradKernelGrad::new(windows)))
@@ -24,7 +24,8 @@ impl KernelGrad {
         }
     }
 
-    /// Writes the gradient `[O, C, *kernel]` of a sample with the output gradient `left` `[O, *output]` and the input `x` `[C, *input]`.
+    /// Writes the gradient `[O, C, *kernel]` of a sample with the output gradient `left` `[O, *output]` and the input
+    /// `x` `[C, *input]`.
     pub fn write(&mut self, left: &[f32], x: &[f32], grad: &mut [f32]) {
         match self {
             Self::Defined(kernel) => kernel.write(left, x, grad),

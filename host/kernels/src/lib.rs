@@ -1,8 +1,8 @@
-//! SIMD kernels of the networks: matrix [`product`]s, [`convolution`]s, the gradients of their weights ([`kernel_grad`],
+//! SIMD kernels for networks: matrix [`product`]s, [`convolution`]s, the gradients of their weights ([`kernel_grad`],
 //! [`position_grad`]), and [`pool`]s.
 //!
-//! Each is compiled for the vectors of several processors, and the widest that the processor has runs. A leaf: no crate of damper is
-//! below this one.
+//! Each kernel is compiled for several SIMD widths, and the widest that the processor supports runs. This crate depends
+//! on no other crate of damper.
 
 pub mod convolution;
 pub mod kernel_grad;

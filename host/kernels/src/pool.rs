@@ -1,20 +1,21 @@
-//! Pools of 2×2 windows that lie next to each other or overlap.
+//! Pools of adjacent or overlapping 2×2 windows.
 
 use crate::convolution::Windows;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 use std::hint::black_box;
 
-/// The value of a window.
+/// Value of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pool {
-    /// The largest element.
+    /// Maximum.
     Max,
-    /// The mean.
+    /// Mean.
     Average,
 }
 
 impl Pool {
-    /// Returns the windows over one plane of `input` lines and columns with a stride of 1 or 2, and `None` if they do not fit.
+    /// Returns the windows over one plane of `input` lines and columns with a stride of 1 or 2, and `None` if they do
+    /// not fit.
     pub fn windows(input: [usize; 2], stride: usize) -> Option<Windows> {
         if !(1..=2).contains(&stride) {
             return None;
@@ -28,7 +29,7 @@ impl Pool {
     }
 }
 
-/// Pools on their way.
+/// Pooling call.
 struct Run<'a> {
     pool: Pool,
     windows: Windows,
@@ -37,7 +38,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Windows that lie next to each other, each by `fold`, of its columns and then of both, and by `end`.
+    /// Adjacent windows. Each applies `fold` to its columns, then to both results, and then `end`.
     #[inline(always)]
     fn side_by_side(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         match self.windows.output[1] {
@@ -48,17 +49,17 @@ impl Run<'_> {
         }
     }
 
-    /// By `N` windows of a line, no more than it has.
+    /// Computes `N` windows of a line at a time. A line has at least `N`.
     #[inline(always)]
     fn by_pieces<const N: usize>(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
-        // Where no line is left over, those of all planes are one after the other.
+        // If each plane uses all its lines, the lines of all planes are contiguous.
         let planes = if input[0] == 2 * lines { (self.y.len() / columns / lines).max(1) } else { 1 };
         let [of_x, of_y] = [input[0] * input[1], lines * columns].map(|len| len * planes);
         for (x, y) in self.x.chunks_exact(of_x).zip(self.y.chunks_exact_mut(of_y)) {
             let pairs = x.chunks_exact(2 * input[1]);
             if columns == N {
-                // A count that the compiler knew would have it gather across lines.
+                // With a count known to the compiler, it would gather across lines.
                 for (x, y) in pairs.zip(y.chunks_exact_mut(black_box(columns))) {
                     *y.first_chunk_mut().expect("a line") = of_pairs::<N>(x, &x[input[1]..], fold, end);
                 }
@@ -66,7 +67,7 @@ impl Run<'_> {
             }
             for (x, y) in pairs.zip(y.chunks_exact_mut(columns)) {
                 for column in (0..columns).step_by(N) {
-                    // The last piece ends with the line.
+                    // The last block ends with the line.
                     let column = column.min(columns - N);
                     let made = of_pairs::<N>(&x[2 * column..], &x[input[1] + 2 * column..], fold, end);
                     *y[column..].first_chunk_mut().expect("a piece") = made;
@@ -75,12 +76,13 @@ impl Run<'_> {
         }
     }
 
-    /// Windows that overlap, of the planes from the `first` on.
+    /// Overlapping windows, of the planes from `first` on.
     #[inline(always)]
     fn overlapping<S: Simd, const MAX: bool>(&mut self, simd: S, first: usize) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
         let [of_x, of_y] = [input[0] * input[1], lines * columns];
-        // What the last vector of a short line writes beyond it, the lines and planes after overwrite; of others it ends with the line.
+        // In short lines, the last register writes past the line, and the next lines and planes overwrite that. In
+        // other lines it ends with the line.
         let last = columns.saturating_sub(S::F32_LANES);
         let x_reach = lines * input[1] + S::F32_LANES + 1;
         let y_reach = (lines - 1) * columns + S::F32_LANES;
@@ -108,7 +110,7 @@ impl Run<'_> {
     }
 }
 
-/// `N` windows side by side, on these lines' first floats.
+/// Computes `N` adjacent windows on the first floats of these lines.
 #[inline(always)]
 fn of_pairs<const N: usize>(
     above: &[f32],
@@ -125,13 +127,13 @@ fn of_pairs<const N: usize>(
     made
 }
 
-/// The greater, as the processor's own instruction has it, of numbers and of others, or the sum.
+/// `a` if `a > b`, else `b`, like the processor's maximum instruction (also for NaN). Without `MAX`, the sum.
 #[inline(always)]
 fn fold<S: Simd, const MAX: bool>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
     if MAX { simd.select_f32s(simd.greater_than_f32s(a, b), a, b) } else { simd.add_f32s(a, b) }
 }
 
-/// Neighbours of a line, from its first on.
+/// Folds neighbours in a line, from the start of `line`.
 #[inline(always)]
 fn across<S: Simd, const MAX: bool>(simd: S, line: &[f32]) -> S::f32s {
     let line = &line[..S::F32_LANES + 1];

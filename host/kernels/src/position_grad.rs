@@ -1,19 +1,19 @@
-//! The gradient of a matrix that is multiplied at many positions of a sample (the tokens of a linear layer):
+//! Gradient of a matrix that is multiplied at many positions of a sample (the tokens of a linear layer):
 //! `G[r, c] = Σ_t L[t, r] · R[t, c]`.
 //!
-//! Memory: that of [`SimdProduct`], where `Lᵀ` is of rows that lie as columns.
+//! Memory: that of [`SimdProduct`], with the rows of `Lᵀ` stored as columns.
 //!
-//! Numerics: those of [`SimdProduct`], the positions its terms.
+//! Numerics: those of [`SimdProduct`], with positions as its terms.
 
 use crate::product::SimdProduct;
 use crate::simd::SimdKernel;
 
-/// The gradient of one matrix, with the memory that it needs.
+/// Gradient of one matrix, with its memory.
 #[derive(Debug)]
 pub struct PositionGrad(SimdProduct);
 
 impl PositionGrad {
-    /// Of a matrix of so many columns at so many positions; at least one of each.
+    /// Gradient for this many positions and columns, at least one of each.
     pub fn new(positions: usize, columns: usize) -> Self {
         Self(SimdProduct::of_columns([positions, columns]))
     }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
     use crate::simd::testing::numbers;
 
-    // The gradient is the sum over the positions, and its memory holds nothing over from the call before.
+    // The gradient is the sum over the positions. Nothing in its memory carries over from the previous call.
     #[test]
     fn gradient_is_sum_over_positions() {
         for (positions, rows, columns) in [(1, 3, 5), (2, 40, 3), (65, 24, 33), (64, 7, 96), (3, 1, 1)] {

@@ -1,64 +1,71 @@
 //! Products of matrices, `Y[r, o] = Σ_k X[r, k] · W[k, o] + B[o]`, with weights that change from step to step.
 //!
-//! Outputs lie side by side in the vectors; a tile of rows by outputs is summed in registers. Weights are packed by blocks of outputs, as
-//! many at a time as stay near the processor while all rows go by. That costs no more than to compare them with those of the call before,
-//! so that nothing is kept: rows of weights are often a power of two apart, where they would shut each other out of the caches, and packed they
-//! lie one after the other from a line of the caches on. Transposed weights take the place of few rows where that costs less,
-//! `Yᵀ = Wᵀ · Xᵀ`. Rows that lie as columns are packed too, those of a tile at a time: side by side, they need no turning.
+//! Outputs are in the lanes, and a tile of rows by outputs is summed in registers. Weights are packed in blocks of
+//! outputs, as many at a time as stay in the cache while all rows are computed. Packing costs no more than a comparison
+//! with the weights of the previous call, so packed weights are not stored. Rows of weights are often a power of two
+//! apart, which would cause cache conflicts. Packed weights are contiguous and aligned to cache lines. If it is
+//! cheaper, transposed weights take the role of a few rows: `Yᵀ = Wᵀ · Xᵀ`. Rows stored as columns are also packed, one
+//! tile at a time. They need no transpose.
 //!
-//! Memory: packed weights, 256 KiB and a block (of 32 outputs in the widest vectors) at most; where rows and weights change places, the
-//! few rows and their outputs once more; of columns, those of a tile.
+//! Memory: packed weights, at most 256 KiB and a block (of 32 outputs in the widest SIMD). If rows and weights swap
+//! roles, also a second copy of the few rows and their outputs. For columns, those of a tile.
 //!
-//! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
-//! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
+//! Numerics: each entry is one running sum over the terms in order, with fused multiply-adds if the processor supports
+//! them, and then the bias. Its bits depend on the row, the parameters and the kind of processor, but not on other rows
+//! or the SIMD width.
 
 use crate::simd::{Aligned, MAX_LANES, SimdCall, SimdKernel, fetch, turn};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
-/// Rows of a tile: as many as there are registers for, in the widest vectors or of one vector, and of two others.
+/// Rows of a tile, limited by the number of registers: for the widest SIMD or one register of outputs, and for two
+/// registers otherwise.
 const ROWS: usize = 12;
 const FEWER_ROWS: usize = 6;
 
-/// Packed weights at a time.
+/// Number of weights packed at a time.
 const NEAR: usize = 1 << 16;
 
-/// Floats of a tile's rows up to which the next tile's are fetched meanwhile: both are to stay nearest.
+/// Maximum number of floats in a tile's rows for which the next tile's rows are prefetched. Both should stay in the
+/// first-level cache.
 const FETCHED: usize = 1 << 12;
 
-/// Floats of a line of the caches.
+/// Floats in a cache line.
 const LINE: usize = 16;
 
-/// To turn a number costs as much as so many products in vectors' lanes, and to turn one back twice that.
+/// Cost of transposing a float, in products per lane. Transposing it back costs twice as much.
 const PACKING: usize = 5;
 
-/// A product of a session's, with the memory that it needs.
+/// Product of a session, with its memory.
 #[derive(Debug)]
 pub struct SimdProduct {
     terms: usize,
     outputs: usize,
     transposed: bool,
-    /// Rows lie as columns: `x` is `[terms, rows]`.
+    /// True if rows are stored as columns: `x` is `[terms, rows]`.
     of_columns: bool,
-    /// `[blocks of outputs, terms, outputs of a block]`, or of rows where weights are in their place; blocks are [`apart`] each other.
+    /// Packed weights `[blocks of outputs, terms, outputs of a block]`, or packed rows if roles are swapped. Blocks are
+    /// [`apart`] from each other.
     packed: Aligned,
-    /// `[outputs, rows]`, where weights are in the place of rows; `[terms, rows]` of a tile of columns, and few columns as rows.
+    /// Outputs `[outputs, rows]`, if weights have the role of rows. Otherwise `[terms, rows]` of a tile of columns, or
+    /// a few columns as rows.
     across: Aligned,
 }
 
 impl SimdProduct {
-    /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
-    /// least one of each.
+    /// Product of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` if `transposed`. Both
+    /// sizes must be at least 1.
     pub fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
         Self { terms, outputs, transposed, of_columns: false, packed: Aligned::default(), across: Aligned::default() }
     }
 
-    /// Of rows that lie as columns, `[terms, rows]`, with weights `[terms, outputs]`; at least one of each.
+    /// Product of rows stored as columns, `[terms, rows]`, with weights `[terms, outputs]`. Both sizes must be at least
+    /// 1.
     pub fn of_columns(sizes: [usize; 2]) -> Self {
         Self { of_columns: true, ..Self::new(sizes, false) }
     }
 
-    /// Returns true if it costs less that transposed weights take the place of so many rows.
+    /// Returns true if it is cheaper for transposed weights to take the role of this many rows.
     fn changes_places(&self, rows: usize, lanes: usize) -> bool {
         let Self { terms, outputs, .. } = *self;
         let stay = terms * (outputs.next_multiple_of(lanes) * rows + outputs * PACKING);
@@ -66,7 +73,7 @@ impl SimdProduct {
         rows <= 2 * lanes && change < stay
     }
 
-    /// With weights `[outputs, terms]` as rows.
+    /// Computes with weights `[outputs, terms]` as rows.
     #[inline(always)]
     fn places_changed<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let Self { terms, outputs, .. } = *self;
@@ -87,7 +94,7 @@ impl SimdProduct {
         }
     }
 
-    /// By groups of outputs whose weights stay near.
+    /// Computes groups of outputs whose weights stay in the cache.
     #[inline(always)]
     fn by_groups<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let Self { terms, outputs, transposed, of_columns, .. } = *self;
@@ -119,10 +126,10 @@ impl SimdProduct {
     }
 }
 
-/// Packs `[lines, terms]` to a block `[terms, lines]`, whose lines are whole vectors; what their ends hold is never looked at.
+/// Packs `[lines, terms]` to a block `[terms, lines]` of full registers. Their unused lanes are never read.
 #[inline(always)]
 fn turn_block<S: Simd>(from: &[f32], [lines, terms]: [usize; 2], block: &mut [f32]) {
-    // Distances that are known make the turning faster.
+    // Constant strides make the transpose faster.
     if lines > S::F32_LANES {
         turn(from, block, [lines, terms], [terms, 2 * S::F32_LANES]);
     } else {
@@ -130,18 +137,19 @@ fn turn_block<S: Simd>(from: &[f32], [lines, terms]: [usize; 2], block: &mut [f3
     }
 }
 
-/// Floats of a block, and a line of the caches: blocks a power of two apart would shut each other out while they are packed abreast.
+/// Distance between blocks, in floats: a block and a cache line. Strides of a power of two would cause cache conflicts
+/// when blocks are packed together.
 #[inline(always)]
 fn apart<S: Simd>(terms: usize) -> usize {
     2 * S::F32_LANES * terms + MAX_LANES
 }
 
-/// Packs the outputs `within` of weights `[terms, outputs]` to blocks, line by line as they lie; what the vectors' ends hold is never looked
-/// at.
+/// Packs the outputs `within` of weights `[terms, outputs]` to blocks, line by line in the original order. Unused lanes
+/// are never read.
 #[inline(always)]
 fn pack<S: Simd>(simd: S, weights: &[f32], [terms, outputs]: [usize; 2], within: Range<usize>, packed: &mut [f32]) {
     let (block, whole) = (2 * S::F32_LANES, within.len() / (2 * S::F32_LANES));
-    // Of what is left of a block: one vector, or two.
+    // Of a partial block: one register, or two.
     let wide = (within.len() % block).next_multiple_of(S::F32_LANES);
     for (term, line) in weights.chunks_exact(outputs).enumerate().take(terms) {
         let line = &line[within.clone()];
@@ -157,22 +165,22 @@ fn pack<S: Simd>(simd: S, weights: &[f32], [terms, outputs]: [usize; 2], within:
     }
 }
 
-/// The outputs `within` of all rows.
+/// Computation of the outputs `within` for all rows.
 struct Rows<'a> {
     x: &'a [f32],
-    /// Memory for a tile's rows, `[terms, M]`, where they lie as columns; else none.
+    /// Memory for a tile's rows, `[terms, M]`, if they are stored as columns. Otherwise empty.
     panel: &'a mut [f32],
-    /// Blocks [`apart`] each other.
+    /// Blocks, [`apart`] from each other.
     packed: &'a [f32],
     within: Range<usize>,
     bias: Option<&'a [f32]>,
     y: &'a mut [f32],
-    /// Terms and outputs.
+    /// Number of terms and outputs.
     sizes: [usize; 2],
 }
 
 impl Rows<'_> {
-    /// Of the `M` rows from `row` on.
+    /// Computes the `M` rows from `row` on.
     #[inline(always)]
     fn tile_of_rows<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
         let terms = self.sizes[0];
@@ -181,7 +189,7 @@ impl Rows<'_> {
         self.tile::<S, M, false>(simd, row, x, after);
     }
 
-    /// Of the `M` columns from `row` on.
+    /// Computes the `M` columns from `row` on.
     #[inline(always)]
     fn tile_of_columns<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
         let lines = self.x.chunks_exact(self.y.len() / self.sizes[1]);
@@ -194,7 +202,7 @@ impl Rows<'_> {
         self.panel = panel;
     }
 
-    /// Of `x`, the `M` rows from `row` on, or those as columns. Meanwhile the processor fetches what comes `after`.
+    /// Computes the `M` rows of `x` from `row` on, or the same rows stored as columns. Meanwhile prefetches `after`.
     #[inline(always)]
     fn tile<'f, S: Simd, const M: usize, const COLUMNS: bool>(
         &mut self,
@@ -210,21 +218,21 @@ impl Rows<'_> {
         for first in blocks {
             let count = (2 * S::F32_LANES).min(self.within.end - first);
             let block = &self.packed[(first - self.within.start) / (2 * S::F32_LANES) * apart::<S>(terms)..];
-            // Added to a number, -0 leaves it as it is.
+            // −0 is the neutral element of addition, also for −0.
             let mut biases = [-0.0; 2 * MAX_LANES];
             if let Some(bias) = self.bias {
                 biases[..count].copy_from_slice(&bias[first..][..count]);
             }
             let (bias, y, sizes) = (&biases, &mut self.y[row * outputs + first..], [terms, outputs, count]);
             if fetches {
-                // What this tile will write, and a part of the rows that follow.
+                // Prefetches the outputs of this tile, and a part of the following rows.
                 for m in 0..M {
                     let y = &y[m * outputs..][..count];
                     [0, count / 2, count - 1].into_iter().for_each(|output| fetch(&y[output]));
                 }
                 after.by_ref().take(part).for_each(fetch);
             }
-            // Functions of their own: in a larger one the sums would not all have registers.
+            // Separate functions. In a larger function, some of the sums would be spilled.
             if count > S::F32_LANES {
                 simd.vectorize(Tile::<M, 2, COLUMNS> { x, block, bias, y, sizes });
             } else {
@@ -234,13 +242,13 @@ impl Rows<'_> {
     }
 }
 
-/// `M` rows, which may lie as columns, of a block of `N` vectors of outputs.
+/// `M` rows, which may be stored as columns, of a block of `N` registers of outputs.
 struct Tile<'a, const M: usize, const N: usize, const COLUMNS: bool> {
     x: &'a [f32],
     block: &'a [f32],
     bias: &'a [f32],
     y: &'a mut [f32],
-    /// Terms, all outputs, and the outputs of the block that there are.
+    /// Number of terms, of all outputs, and of outputs in the block.
     sizes: [usize; 3],
 }
 
@@ -268,7 +276,7 @@ impl<const M: usize, const N: usize, const COLUMNS: bool> WithSimd for Tile<'_, 
         let bias = S::as_simd_f32s(bias).0;
         for m in 0..M {
             let y = &mut y[m * outputs..][..count];
-            // Loops of constant bounds: otherwise the sums would lie in memory.
+            // Loops with constant bounds. Otherwise the sums would be in memory.
             if count == N * S::F32_LANES {
                 let y = S::as_mut_simd_f32s(y).0;
                 for n in 0..N {
@@ -306,7 +314,7 @@ impl WithSimd for Rows<'_> {
         }
         let mut done = 0;
         while done < rows {
-            // As even as they can be.
+            // Tiles of heights as equal as possible.
             let tall = (rows - done).div_ceil((rows - done).div_ceil(most));
             macro_rules! of_rows {
                 ($($m:literal)*) => {

@@ -7,43 +7,43 @@ use pulp::bytemuck::{self, Pod, Zeroable};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::{Deref, DerefMut};
 
-/// Floats of the widest vectors.
+/// Number of lanes in the widest SIMD.
 pub const MAX_LANES: usize = 16;
 
-/// Vectors of a tile of sums whose lines have four or eight factors, the widest. In vectors of eight lanes three of them, their twelve sums and the
-/// factors are more than sixteen registers, and one sum would go through memory for each product.
+/// Maximum number of registers across a tile of sums with four or eight factors per line. With eight lanes, three
+/// registers, their twelve sums and the factors exceed sixteen registers, so a sum would be spilled for each product.
 #[inline(always)]
 pub fn most_vectors<S: Simd>() -> usize {
     if S::F32_LANES >= MAX_LANES { 3 } else { 2 }
 }
 
-/// Floats of the side of a square that is turned in registers.
+/// Side of a square that is transposed in registers.
 pub const SIDE: usize = 4;
 
-/// Squares side by side that are turned at a time: their lines are those of the caches.
+/// Number of adjacent squares transposed at a time. Their lines are cache lines.
 const SQUARES: usize = 4;
 
-/// A line of the caches, and the widest vector.
+/// Cache line, and widest register.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Line([f32; MAX_LANES]);
 
-// SAFETY: all zeros are floats.
+// SAFETY: all zeros are valid floats.
 unsafe impl Zeroable for Line {}
-// SAFETY: sixteen floats fill a line without padding, and any bits are floats.
+// SAFETY: sixteen floats fill a line without padding, and any bits are valid floats.
 unsafe impl Pod for Line {}
 
-/// Floats from where a line of the caches begins: a vector that crosses two lines takes two loads.
+/// Floats aligned to cache lines. A load that crosses two lines counts as two.
 #[derive(Clone, Debug, Default)]
 pub struct Aligned(Vec<Line>);
 
 impl Aligned {
-    /// Zeros, `len` of them and what fills the last line.
+    /// `len` zeros, rounded up to a full line.
     pub fn zeros(len: usize) -> Self {
         Self(vec![Line::zeroed(); len.div_ceil(MAX_LANES)])
     }
 
-    /// The first `len` floats of it, which grows where it must.
+    /// The first `len` floats. Grows if necessary.
     pub fn of_len(&mut self, len: usize) -> &mut [f32] {
         if self.len() < len {
             self.0.resize(len.div_ceil(MAX_LANES), Line::zeroed());
@@ -66,28 +66,28 @@ impl DerefMut for Aligned {
     }
 }
 
-/// The sum of products of `x` and weights, with memory for it.
+/// Kernel that sums products of `x` and weights, with its memory.
 pub trait SimdKernel: Sized {
-    /// In these vectors.
+    /// Runs with this SIMD width.
     fn work<S: Simd>(run: SimdCall<'_, Self>, simd: S);
 
-    /// In the widest vectors that the processor has.
+    /// Runs with the widest SIMD that the processor supports.
     fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         Arch::new().dispatch(SimdCall { of: self, x, weights, bias, y });
     }
 }
 
-/// One call.
+/// Arguments of one call.
 pub struct SimdCall<'a, K> {
-    /// The kernel and its memory.
+    /// Kernel with its memory.
     pub of: &'a mut K,
-    /// The input.
+    /// Input.
     pub x: &'a [f32],
-    /// The weights.
+    /// Weights.
     pub weights: &'a [f32],
-    /// The bias.
+    /// Bias.
     pub bias: Option<&'a [f32]>,
-    /// The output.
+    /// Output.
     pub y: &'a mut [f32],
 }
 
@@ -100,7 +100,7 @@ impl<K: SimdKernel> WithSimd for SimdCall<'_, K> {
     }
 }
 
-/// A square of floats turned about its diagonal.
+/// Transpose of a square of floats.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn transposed(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
@@ -116,27 +116,27 @@ fn transposed(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     transposed.map(pulp::cast)
 }
 
-/// A square of floats turned about its diagonal.
+/// Transpose of a square of floats.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn transposed([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
 }
 
-/// Has the processor fetch the line of its caches where a float lies.
+/// Prefetches the cache line that contains `float`.
 #[inline(always)]
 pub fn fetch(float: &f32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64 processor, and a hint changes nothing.
+        // SAFETY: SSE is part of every x86-64 processor, and a prefetch hint has no other effect.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(float).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = float;
 }
 
-/// Writes `from` `[lines, columns]` to `into` `[columns, lines]`; the lines of each lie `apart`.
+/// Transposes `from` `[lines, columns]` to `into` `[columns, lines]`. `apart` has the line strides of both.
 #[inline(always)]
 pub fn turn(from: &[f32], into: &mut [f32], [lines, columns]: [usize; 2], apart: [usize; 2]) {
     if lines < SIDE || columns < SIDE {

@@ -1,39 +1,39 @@
-//! Typed getters of a node's attributes. `None`, or the default, where the attribute is absent.
+//! Typed getters for a node's attributes. They return `None` or a default if the attribute is absent.
 
 use super::pb::{AttributeProto, TensorProto};
 
-/// The attribute called `name`.
+/// Attribute with the name `name`.
 pub fn find_attr<'a>(attributes: &'a [AttributeProto], name: &str) -> Option<&'a AttributeProto> {
     attributes.iter().find(|attribute| attribute.name == name)
 }
 
-/// An integer attribute, or `default`.
+/// Integer attribute, or `default`.
 pub fn attr_int(attributes: &[AttributeProto], name: &str, default: i64) -> i64 {
     find_attr(attributes, name).map_or(default, |attribute| attribute.i)
 }
 
-/// A list of integers.
+/// Integer list attribute.
 pub fn attr_ints<'a>(attributes: &'a [AttributeProto], name: &str) -> Option<&'a [i64]> {
     find_attr(attributes, name).map(|attribute| attribute.ints.as_slice())
 }
 
-/// A float attribute, or `default`.
+/// Float attribute, or `default`.
 pub fn attr_float(attributes: &[AttributeProto], name: &str, default: f32) -> f32 {
     find_attr(attributes, name).map_or(default, |attribute| attribute.f)
 }
 
-/// A string attribute, or `default`; `default` too where the bytes are not UTF-8.
+/// String attribute, or `default` if it is absent or not UTF-8.
 pub fn attr_string<'a>(attributes: &'a [AttributeProto], name: &str, default: &'a str) -> &'a str {
     find_attr(attributes, name).and_then(|attribute| std::str::from_utf8(&attribute.s).ok()).unwrap_or(default)
 }
 
-/// A list of strings; empty if it is absent, and of empty strings where the bytes are not UTF-8.
+/// String list attribute. Empty if absent. Entries that are not UTF-8 become empty strings.
 pub fn attr_strings(attributes: &[AttributeProto], name: &str) -> Vec<String> {
     let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap_or_default();
     find_attr(attributes, name).map(|attribute| attribute.strings.iter().map(text).collect()).unwrap_or_default()
 }
 
-/// A tensor attribute.
+/// Tensor attribute.
 pub fn attr_tensor<'a>(attributes: &'a [AttributeProto], name: &str) -> Option<&'a TensorProto> {
     find_attr(attributes, name).and_then(|attribute| attribute.t.as_ref())
 }

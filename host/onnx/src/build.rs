@@ -1,4 +1,4 @@
-//! Small makers of protobuf messages, for the emitter and for tests.
+//! Builders for protobuf messages, used by the emitter and by tests.
 
 use super::pb::attribute_proto::AttributeType;
 use super::pb::tensor_proto::DataType;
@@ -6,18 +6,18 @@ use super::pb::tensor_shape_proto::{Dimension, dimension};
 use super::pb::{AttributeProto, NodeProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
 use super::tensor::{DType, Tensor, TensorData};
 
-/// One extent of a declared shape.
+/// Extent of an axis in a declared shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// The symbolic batch dimension, written `N`.
+    /// Symbolic batch dimension, written `N`.
     Batch,
-    /// The batch merged with other axes, this many numbers a sample, written `n*N`.
+    /// Batch merged with other axes. It has this many entries per sample and is written `n*N`.
     Merged(usize),
-    /// A known extent.
+    /// Fixed extent.
     Fixed(usize),
 }
 
-/// A node of the standard domain.
+/// Node of the standard domain.
 pub fn make_node(
     op: &str,
     name: &str,
@@ -39,38 +39,38 @@ fn attribute(name: &str, kind: AttributeType) -> AttributeProto {
     AttributeProto { name: name.to_string(), r#type: kind as i32, ..AttributeProto::default() }
 }
 
-/// An integer attribute.
+/// Integer attribute.
 pub fn make_attr_int(name: &str, value: i64) -> AttributeProto {
     AttributeProto { i: value, ..attribute(name, AttributeType::Int) }
 }
 
-/// A list of integers.
+/// Integer list attribute.
 pub fn make_attr_ints(name: &str, values: &[i64]) -> AttributeProto {
     AttributeProto { ints: values.to_vec(), ..attribute(name, AttributeType::Ints) }
 }
 
-/// A float attribute.
+/// Float attribute.
 pub fn make_attr_float(name: &str, value: f32) -> AttributeProto {
     AttributeProto { f: value, ..attribute(name, AttributeType::Float) }
 }
 
-/// A string attribute.
+/// String attribute.
 pub fn make_attr_string(name: &str, value: &str) -> AttributeProto {
     AttributeProto { s: value.as_bytes().to_vec(), ..attribute(name, AttributeType::String) }
 }
 
-/// An attribute that is a list of strings.
+/// String list attribute.
 pub fn make_attr_strings(name: &str, values: &[&str]) -> AttributeProto {
     let strings = values.iter().map(|value| value.as_bytes().to_vec()).collect();
     AttributeProto { strings, ..attribute(name, AttributeType::Strings) }
 }
 
-/// A tensor attribute, such as the value of a `Constant`.
+/// Tensor attribute, such as the value of a `Constant`.
 pub fn make_attr_tensor(name: &str, value: TensorProto) -> AttributeProto {
     AttributeProto { t: Some(value), ..attribute(name, AttributeType::Tensor) }
 }
 
-/// A tensor with its elements as raw little-endian bytes.
+/// Tensor with its elements as raw little-endian bytes.
 pub fn make_tensor(name: &str, tensor: &Tensor) -> TensorProto {
     let raw_data = match &tensor.data {
         TensorData::F32(data) => data.to_little_endian(),
@@ -88,17 +88,17 @@ pub fn make_tensor(name: &str, tensor: &Tensor) -> TensorProto {
     }
 }
 
-/// A float32 tensor.
+/// float32 tensor.
 pub fn make_tensor_f32(name: &str, shape: &[usize], data: &[f32]) -> TensorProto {
     make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.into()) })
 }
 
-/// An int64 tensor.
+/// int64 tensor.
 pub fn make_tensor_i64(name: &str, shape: &[usize], data: &[i64]) -> TensorProto {
     make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::I64(data.to_vec()) })
 }
 
-/// Name, element type and shape of a graph's input or output.
+/// Name, element type and shape of a graph input or output.
 pub fn make_value_info(name: &str, dtype: DType, shape: &[Extent]) -> ValueInfoProto {
     let dim = shape
         .iter()
@@ -119,7 +119,7 @@ pub fn make_value_info(name: &str, dtype: DType, shape: &[Extent]) -> ValueInfoP
     }
 }
 
-/// ONNX's number for an element type.
+/// ONNX code of an element type.
 pub fn data_type(dtype: DType) -> DataType {
     match dtype {
         DType::F32 => DataType::Float,
@@ -130,7 +130,7 @@ pub fn data_type(dtype: DType) -> DataType {
     }
 }
 
-/// The name of node `index` in messages: its name, or `OP_INDEX`.
+/// Name of node `index` in messages: its own name, or `OP_INDEX`.
 pub fn node_name(node: &NodeProto, index: usize) -> String {
     if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() }
 }

@@ -1,23 +1,23 @@
-//! Custom operators: nodes for which a runtime may have a kernel. Each carries what it computes in standard operators, its *lowering*, as
-//! an `If` carries its branches.
+//! Custom operators: nodes for which a runtime may have a kernel. Each has a *lowering* to standard operators, stored
+//! as a subgraph like a branch of `If`.
 
 use super::pb::attribute_proto::AttributeType;
 use super::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use prost::Message as _;
 use std::collections::{HashMap, HashSet};
 
-/// The domain of the custom operators.
+/// Domain of the custom operators.
 pub const CUSTOM_DOMAIN: &str = "damper";
 
-/// The prefix of names of nodes that compute again what other nodes have computed. A runtime must run them as it runs those: it may not replace
-/// either by an operator with other bits.
+/// Name prefix of nodes that recompute results of other nodes. A runtime must run both in the same way. It may not
+/// replace either by an operator with other bits.
 pub const AGAIN: &str = "dp.again.";
 
-/// Name of the attribute that holds the lowering.
+/// Name of the attribute that contains the lowering.
 const LOWERING: &str = "lowering";
 
-/// Makes `node` a custom operator, which computes what `lowering` does: standard operators that read its inputs and initializers, and write
-/// its outputs.
+/// Makes `node` a custom operator that computes the same as `lowering`. The lowering has standard operators, which read
+/// the inputs of `node` and initializers, and write its outputs.
 pub fn make_custom(mut node: NodeProto, lowering: Vec<NodeProto>) -> NodeProto {
     let graph = GraphProto { name: LOWERING.into(), node: lowering, ..Default::default() };
     let kind = AttributeType::Graph as i32;
@@ -25,13 +25,13 @@ pub fn make_custom(mut node: NodeProto, lowering: Vec<NodeProto>) -> NodeProto {
     NodeProto { domain: CUSTOM_DOMAIN.into(), ..node }
 }
 
-/// The nodes of the lowering of a custom operator; none of another node.
+/// Nodes of a custom operator's lowering. Empty for other nodes.
 pub fn lowering(node: &NodeProto) -> &[NodeProto] {
     let attribute = node.attribute.iter().find(|attribute| attribute.name == LOWERING);
     attribute.and_then(|attribute| attribute.g.as_ref()).map_or(&[], |graph| &graph.node)
 }
 
-/// Changes the name of a tensor wherever `node` and its lowering use it.
+/// Renames a tensor in `node` and its lowering.
 pub fn rename_tensor(node: &mut NodeProto, from: &str, to: &str) {
     for name in node.input.iter_mut().chain(&mut node.output).filter(|name| *name == from) {
         *name = to.into();
@@ -94,7 +94,8 @@ mod tests {
     use super::*;
     use crate::{DType, Extent, make_node, make_value_info};
 
-    /// `y = x²` as a custom operator, `x²` beside it, and the sum of both; `outputs` are the graph's.
+    /// Model with `y = x²` as a custom operator, a second `x²`, and the sum of both. `outputs` are the outputs of the
+    /// graph.
     fn model(outputs: &[&str]) -> ModelProto {
         let node = |op: &str, inputs: &[&str], output: &str| make_node(op, output, inputs, &[output], vec![]);
         let square = make_custom(node("Square", &["x"], "y"), vec![node("Mul", &["x", "x"], "y")]);

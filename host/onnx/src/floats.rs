@@ -1,20 +1,21 @@
-//! Floats in a row that clones share, with the bytes of a file or of a `TensorProto`: the weights of a large model exist once.
+//! Shared float arrays, backed by the bytes of a file or of a `TensorProto`. The weights of a large model exist only
+//! once in memory.
 
 use std::fmt;
 use std::ops::Deref;
 
 use prost::bytes::Bytes;
 
-/// float32 numbers whose clones share one memory.
+/// float32 array. Clones share its memory.
 #[derive(Clone, Default)]
 pub struct Floats(
-    /// Of this machine's order, and aligned.
+    /// Native byte order, aligned.
     Bytes,
 );
 
 impl Floats {
-    /// The numbers of little-endian `bytes`; they share the memory of `bytes` if that is aligned. A rest of less than four bytes is left
-    /// out.
+    /// Floats from little-endian `bytes`. They share the memory of `bytes` if it is aligned. Up to three trailing bytes
+    /// are ignored.
     pub fn of_little_endian(bytes: &Bytes) -> Floats {
         let whole = bytes.len() / 4 * 4;
         if cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, f32>(&bytes[..whole]).is_ok() {
@@ -23,7 +24,7 @@ impl Floats {
         bytes.as_chunks().0.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect()
     }
 
-    /// The numbers as little-endian bytes. They share this memory on a little-endian machine.
+    /// Floats as little-endian bytes. They share this memory on a little-endian machine.
     pub fn to_little_endian(&self) -> Bytes {
         if cfg!(target_endian = "little") {
             return self.0.clone();
@@ -32,7 +33,7 @@ impl Floats {
     }
 }
 
-/// The owner of a vector's bytes.
+/// Owner of a vector's bytes.
 struct Numbers(Vec<f32>);
 
 impl AsRef<[u8]> for Numbers {
@@ -63,7 +64,7 @@ impl Deref for Floats {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // No bytes may lie anywhere.
+        // An empty slice may have any address.
         if self.0.is_empty() { &[] } else { bytemuck::cast_slice(&self.0) }
     }
 }
@@ -84,7 +85,7 @@ impl fmt::Debug for Floats {
 mod tests {
     use super::*;
 
-    // Bytes at any address are read. Aligned bytes are shared.
+    // Reads bytes at any address. Shares aligned bytes.
     #[test]
     fn aligned_bytes_are_shared() {
         let numbers = [1.5f32, -2.0, f32::MIN_POSITIVE];

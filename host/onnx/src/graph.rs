@@ -1,20 +1,22 @@
-//! A typed graph: every value has a known element type, a known shape, and a known place of the batch.
+//! Typed graph. Every value has a known element type, shape and batch position.
 //!
-//! [`Graph`] is canonical, so that the stages behind it meet few forms of the same thing:
+//! [`Graph`] is canonical, so that later stages need to support few forms:
 //!
-//! - `Constant`, shape arithmetic and the elementwise and reshaping subgraphs of constants that exporters write are
-//!   folded into [`Origin::Constant`];
-//! - `Identity` and `Dropout` (at inference) are gone: their readers read what they read (an `Identity` stays only where
-//!   a model output would otherwise lose its name: an output that is an input, a parameter or a second output);
-//! - `Flatten`, `Squeeze`, `Unsqueeze` and `Reshape` are one operator, `Reshape`, with one input: the target is the
-//!   output value's own shape and batch axis. `Expand` likewise has one input;
-//! - an initializer that several parameters share (an exporter merged equal values) is several parameters, and several
-//!   that hold one tied weight are one, which a `Transpose` or `Reshape` brings into the copies' shapes.
+//! - `Constant`, shape arithmetic, and the elementwise and reshaping subgraphs of constants that exporters write are
+//!   folded into [`Origin::Constant`].
+//! - `Identity` and `Dropout` (at inference) are removed, and their readers read their input. An `Identity` stays only
+//!   if a model output would otherwise lose its name: an output that is an input, a parameter or a second output.
+//! - `Flatten`, `Squeeze`, `Unsqueeze` and `Reshape` become `Reshape` with one input. Its target is the output value's
+//!   shape and batch axis. `Expand` also has one input.
+//! - An initializer that several parameters share (an exporter merged equal values) becomes several parameters.
+//! - Several initializers with one tied weight become one parameter. A `Transpose` or `Reshape` brings it into the
+//!   copies' shapes.
 //!
 //! Nodes are in topological order, and every node and value leads to an output.
 //!
-//! The stage is also a privacy check: a graph exists only where no sample can reach another sample's rows. Each
-//! operator's rule says where the batch lies in its output, beside the shape, and refuses to mix samples by name.
+//! This stage is also a privacy check: a graph exists only if no sample can reach another sample's rows. Each
+//! operator's rule returns the batch axis of its output along with the shape. It rejects nodes that mix samples and
+//! names them.
 
 mod affine;
 mod batch;

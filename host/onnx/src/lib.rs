@@ -1,10 +1,11 @@
-//! ONNX models: files as protobuf, attributes, tensors; and as typed [graphs](graph) with shapes, constants and the batch axis.
+//! ONNX models: protobuf files, attributes and tensors, and typed [graphs](graph) with shapes, constants and the batch
+//! axis.
 //!
 //! ```text
 //! bytes ─► pb::ModelProto ─► graph::Graph
 //! ```
 //!
-//! Only [`graph`] knows what an operator means.
+//! Only [`graph`] interprets operators.
 
 mod attribute;
 mod build;

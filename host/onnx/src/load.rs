@@ -1,4 +1,4 @@
-//! A file's bytes to a `ModelProto`.
+//! Reads a `ModelProto` from the bytes of a file.
 
 mod bytes;
 mod external;
@@ -17,9 +17,9 @@ use stream::Stream;
 use super::pb::ModelProto;
 use super::source;
 
-/// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names of its source, as far as the file
-/// records them. All copies of the model share the memory of its weights. Those of large other files stay in the file: do not write to it
-/// while they are used. A file that takes its place does not matter.
+/// Reads a model, and its external tensors from files in the same folder. The tensors get the names of the source, as
+/// far as the file records them. All copies of the model share the memory of its weights. Weights in other large files
+/// stay memory-mapped. Do not write to those files while the model is in use. Replacing them is safe.
 ///
 /// # Errors
 /// [`LoadError`], which names the file.
@@ -47,7 +47,7 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
     Ok(model)
 }
 
-/// Decodes a model; `file` is what errors call it.
+/// Decodes a model. Errors refer to it as `file`.
 ///
 /// # Errors
 /// [`LoadError`], which names `file`.
@@ -57,7 +57,7 @@ pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
     Ok(model)
 }
 
-/// Each tensor gets memory of its own, for floats lie at any byte of a message.
+/// Copies each tensor to separate memory because floats may be unaligned within a message.
 fn read(file: String, bytes: impl Buf) -> Result<ModelProto, LoadError> {
     if !bytes.has_remaining() {
         return Err(LoadError::Empty(file));

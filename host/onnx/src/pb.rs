@@ -1,5 +1,5 @@
-//! The messages of ONNX's `onnx.proto3` (Apache-2.0), as prost generates them: tract-onnx 0.23.9 has this file too, without
-//! the metadata of values, nodes, graphs, tensors and functions (IR version 10).
+//! Messages of ONNX's `onnx.proto3` (Apache-2.0), as prost generates them. tract-onnx 0.23.9 also has this file, but
+//! without the metadata of values, nodes, graphs, tensors and functions (IR version 10).
 
 /// Attributes
 ///

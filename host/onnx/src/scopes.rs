@@ -1,29 +1,29 @@
-//! Names in the graphs of branches and loops.
+//! Names in the subgraphs of branches and loops.
 
 use crate::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::{attr_tensor, make_attr_tensor, make_node, node_name};
 use std::collections::{HashMap, HashSet};
 
-/// Branches deeper than this are left as they are, and refused if they are read.
+/// Maximum depth of subgraphs. Deeper subgraphs stay unchanged and are an error if read.
 pub(crate) const DEEPEST: usize = 32;
 
-/// The graphs inside a node.
+/// Subgraphs of a node.
 pub(crate) fn inner(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().filter_map(|attribute| attribute.g.as_ref())
 }
 
-/// [`inner`], to change.
+/// Mutable version of [`inner`].
 pub(crate) fn inner_mut(node: &mut NodeProto) -> impl Iterator<Item = &mut GraphProto> {
     node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut())
 }
 
-/// Returns true if a node of `graph` has a graph inside.
+/// Returns true if a node of `graph` has a subgraph.
 pub(crate) fn has_branches(graph: &GraphProto) -> bool {
     graph.node.iter().any(|node| inner(node).next().is_some())
 }
 
-/// Renames values of equal names in two branches, and names every node, so that each name is given once in the whole model. The names of the
-/// outer graph stay, and so do those that are given once. The order of all lists stays.
+/// Makes all names in the model unique: renames values with equal names in two subgraphs, and names every node. Names
+/// in the outer graph and names that are already unique stay. The order of all lists stays.
 pub fn unique_names(graph: &mut GraphProto) {
     for (index, node) in graph.node.iter_mut().enumerate() {
         node.name = node_name(node, index);
@@ -41,20 +41,20 @@ pub fn unique_names(graph: &mut GraphProto) {
     }
 }
 
-/// A node that gives `tensor`, a constant, under its name.
+/// `Constant` node with the value `tensor` and its name.
 pub(crate) fn constant(tensor: TensorProto) -> NodeProto {
     let name = tensor.name.clone();
     make_node("Constant", &name, &[], &[&name], vec![make_attr_tensor("value", tensor)])
 }
 
-/// The names that a graph gives to values.
+/// Names that a graph defines.
 pub(crate) fn given(graph: &GraphProto) -> impl Iterator<Item = &String> {
     let inputs = graph.input.iter().map(|input| &input.name);
     let tensors = graph.initializer.iter().map(|tensor| &tensor.name);
     inputs.chain(tensors).chain(graph.node.iter().flat_map(|node| &node.output)).filter(|name| !name.is_empty())
 }
 
-/// The names that a graph and the graphs in it give to values.
+/// Names that a graph and its subgraphs define.
 pub(crate) fn all_names(graph: &GraphProto) -> HashSet<String> {
     let mut names: HashSet<String> = given(graph).cloned().collect();
     for inner in graph.node.iter().flat_map(inner) {
@@ -109,7 +109,7 @@ fn rename_inner(
     }
 }
 
-/// Renames what `graph` and the graphs in it read and give.
+/// Renames values in `graph` and its subgraphs.
 pub(crate) fn rename(graph: &mut GraphProto, names: &HashMap<String, String>) {
     let rename_one = |name: &mut String| {
         if let Some(called) = names.get(name) {
@@ -124,7 +124,7 @@ pub(crate) fn rename(graph: &mut GraphProto, names: &HashMap<String, String>) {
     }
 }
 
-/// Every reader of `from`, here and in the graphs inside, reads `to`.
+/// Makes every reader of `from`, in `graph` and its subgraphs, read `to`.
 pub(crate) fn redirect(graph: &mut GraphProto, from: &str, to: &str) {
     for node in &mut graph.node {
         node.input.iter_mut().filter(|input| *input == from).for_each(|input| *input = to.to_owned());
@@ -133,7 +133,8 @@ pub(crate) fn redirect(graph: &mut GraphProto, from: &str, to: &str) {
     graph.output.iter_mut().filter(|output| output.name == from).for_each(|output| output.name = to.to_owned());
 }
 
-/// The tensors of a model: its initializers, and those of branches and loops and their constants under [`unique_names`].
+/// Tensors of a model: its initializers, and those of its subgraphs and their constants, named as after
+/// [`unique_names`].
 pub fn stored_tensors(model: &ModelProto) -> Vec<(String, &TensorProto)> {
     let Some(graph) = &model.graph else { return vec![] };
     let mut found: Vec<_> = graph.initializer.iter().map(|tensor| (tensor.name.clone(), tensor)).collect();

@@ -1,22 +1,22 @@
-//! The error of a setting, for all crates that read models and data.
+//! Error of a setting, for all crates that read models and data.
 
 use std::fmt::{self, Display};
 
-/// A setting that cannot be used.
+/// Setting that cannot be used.
 ///
-/// Messages have settings under the names of their fields, in backticks; the command shows their flags.
+/// Messages contain settings by their field names, in backticks. The command replaces them by its flags.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingError {
-    /// The name of its field.
+    /// Field name.
     pub setting: &'static str,
-    /// The value; empty if the problem is the setting itself.
+    /// Value, or empty if the problem is the setting itself.
     pub value: String,
-    /// The problem and its remedy.
+    /// Problem and fix.
     pub problem: String,
 }
 
 impl SettingError {
-    /// The error of `value` for `setting`.
+    /// Error of `value` for `setting`.
     pub fn new(setting: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
         Self { setting, value: value.to_string(), problem: problem.into() }
     }

@@ -1,11 +1,13 @@
-//! The tensors of a file as its source has them.
+//! Restores the tensors of the source from an exported file.
 //!
-//! PyTorch's dynamo exporter folds constants (`val_0` is the transpose of `lin.weight`), merges small tensors of equal value (all
-//! biases of zeros become one) and drops biases of zeros. Metadata of values and nodes record that: [`ExportRecord`].
-//! [`restore`] undoes it by this record: each parameter of the source is an initializer of its own, under its name in the source,
-//! and nothing else changes. The TorchScript exporter leaves no record but the scopes in its nodes' names: see [`scopes`].
+//! PyTorch's dynamo exporter folds constants (`val_0` is the transpose of `lin.weight`). It merges small tensors of
+//! equal value (all zero biases become one) and drops zero biases. It records this in metadata of values and nodes
+//! ([`ExportRecord`]). [`restore`] undoes it by this record: each parameter of the source becomes an initializer with
+//! its name in the source. Nothing else changes. The TorchScript exporter leaves no record except the scopes in its
+//! node names (see [`scopes`]).
 //!
-//! A file without a record stays as it is. Values and names then decide what a parameter is (`graph/parameter`).
+//! A file without a record stays unchanged. Values and names then decide which tensors are parameters
+//! (`graph/parameter`).
 
 mod biases;
 mod invented;
@@ -26,16 +28,16 @@ pub use names_in_file::stored;
 pub use record::{ExportRecord, SourceKind, call};
 pub use scopes::module;
 
-/// The key of a model that `damper.fit` exported: its tensors have names that lead back to the module.
+/// Metadata key of a model that `damper.fit` exported. Its tensor names map back to the module.
 const MODULE: &str = "damper.module";
 
-/// Gives the float32 initializers of `model` the names and the number that its source has, as far as the file records them: again, of a
-/// model that has them, nothing.
+/// Restores the names and the number of the float32 initializers of `model` to those of its source, as far as the file
+/// records them. Calling it again changes nothing.
 pub fn restore(model: &mut ModelProto) {
     if metadata(model, MODULE).is_some() {
         return;
     }
-    // Branches read values by name, too.
+    // Subgraphs also read values by name.
     let Some(graph) = model.graph.as_mut().filter(|graph| !has_branches(graph)) else { return };
     let record = ExportRecord::of(graph);
     parts::take_apart(graph, &record);

@@ -2,17 +2,17 @@
 
 use crate::DType;
 
-/// One extent of an emitted tensor's shape.
+/// Extent of an axis in an emitted tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dim {
-    /// The number of samples in the physical batch.
+    /// Number of samples in the physical batch.
     Batch,
-    /// A known extent.
+    /// Fixed extent.
     Fixed(usize),
 }
 
 impl Dim {
-    /// The extent where the batch has `rows` samples.
+    /// Extent for a batch of `rows` samples.
     pub fn extent(self, rows: usize) -> usize {
         match self {
             Self::Batch => rows,
@@ -24,11 +24,11 @@ impl Dim {
 /// Name, element type and shape of an input or output of an emitted graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorSpec {
-    /// The tensor's name.
+    /// Name.
     pub name: String,
-    /// Its element type.
+    /// Element type.
     pub dtype: DType,
-    /// Its shape.
+    /// Shape.
     pub shape: Vec<Dim>,
 }
 
@@ -39,7 +39,7 @@ impl TensorSpec {
     }
 }
 
-/// The values of one tensor, row-major, in the shape of its [`TensorSpec`] for a number of samples.
+/// Values of one tensor in row-major order, with the shape of its [`TensorSpec`] for a number of samples.
 #[derive(Clone, Copy, Debug)]
 pub enum TensorRef<'a> {
     /// Floats.

@@ -1,17 +1,19 @@
-//! Convolutions with equal padding at both ends of every axis.
+//! Rewrites convolutions to equal padding at both ends of every axis.
 //!
-//! cuDNN pads both ends by the same extent. onnxruntime's CUDA provider runs a `ConvTranspose` with other pads on the processor. It passes those of
-//! a `Conv` to cuDNN, which may have no engine for them. The values stay the same. `output_padding` or a `Slice` after it corrects a transposed
-//! convolution, a `Pad` before it a convolution.
+//! cuDNN pads both ends by the same extent. onnxruntime's CUDA provider runs a `ConvTranspose` with other pads on the
+//! processor. It passes those of a `Conv` to cuDNN, which may have no engine for them. The rewrite keeps the values. A
+//! transposed convolution gets `output_padding` or a `Slice` after it, and a convolution gets a `Pad` before it.
 //!
-//! With equal pads a transposed convolution loses `before` elements at the end too, and `output_padding` returns `before − after` of them. The
-//! standard allows it below `max(stride, dilation)`. Here it stays below the stride. Then a convolution over the output has as many windows as
-//! there are inputs, and cuDNN computes the gradient of that convolution.
+//! With equal pads, a transposed convolution also loses `before` elements at the end, and `output_padding` returns
+//! `before − after` of them. The standard allows it below `max(stride, dilation)`, but here it stays below the stride.
+//! Then a convolution over the output has as many windows as there are inputs, and cuDNN computes the gradient of that
+//! convolution.
 
 use super::pb::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use super::{attr_ints, attr_string, find_attr, make_attr_ints, make_node, make_tensor_i64};
 
-/// Rewrites every `Conv` and `ConvTranspose` of `model` whose pads differ at the two ends of an axis. Pads that follow from `auto_pad` stay.
+/// Rewrites every `Conv` and `ConvTranspose` of `model` whose pads differ at the two ends of an axis. Pads from
+/// `auto_pad` stay.
 pub fn make_pads_symmetric(model: &mut ModelProto) {
     let Some(graph) = &mut model.graph else { return };
     for node in std::mem::take(&mut graph.node) {
@@ -24,14 +26,14 @@ pub fn make_pads_symmetric(model: &mut ModelProto) {
     }
 }
 
-/// The pads of a node, one entry an axis.
+/// Pads of a node, with one entry per axis.
 struct Ends {
     before: Vec<i64>,
     after: Vec<i64>,
 }
 
 impl Ends {
-    /// The pads that `node` states. None if it has other rules for them.
+    /// Explicit pads of `node`. `None` if other attributes determine them.
     fn of(node: &NodeProto) -> Option<Self> {
         let is_stated = node.domain.is_empty()
             && matches!(attr_string(&node.attribute, "auto_pad", "NOTSET"), "NOTSET" | "")
@@ -41,7 +43,7 @@ impl Ends {
         Some(Self { before: before.to_vec(), after: after.to_vec() })
     }
 
-    /// The smaller of the two pads of each axis.
+    /// Smaller pad of each axis.
     fn smaller(&self) -> Vec<i64> {
         self.before.iter().zip(&self.after).map(|(before, after)| *before.min(after)).collect()
     }
@@ -61,7 +63,7 @@ fn pad_before(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     graph.node.push(node);
 }
 
-/// Writes `node` with equal pads and `output_padding`. If its stride does not allow that, a `Slice` cuts the axis to its extent.
+/// Writes `node` with equal pads and `output_padding`. If its stride does not allow that, a `Slice` crops the axis.
 fn cut_after(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     let rank = pads.before.len();
     let list =
@@ -91,7 +93,7 @@ fn cut_after(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
         let (uncut, cut) = (format!("dp.uncut.{output}"), std::mem::take(output));
         output.clone_from(&uncut);
         let names = ["starts", "ends", "axes"].map(|name| format!("dp.cut.{cut}.{name}"));
-        // Counted from the end of the axis. -0 would be its start.
+        // Relative to the end of the axis. -0 would be its start.
         let end = |after: i64| if after == 0 { i64::MAX } else { -after };
         let lists: [Vec<i64>; 3] = [
             cuts.iter().map(|(_, before, _)| *before).collect(),
@@ -120,7 +122,7 @@ mod tests {
 
     type Node = (String, Vec<i64>, Vec<i64>);
 
-    /// The nodes that a node of `op` becomes, each as its operator, pads and output padding, and the constants.
+    /// Operators, pads and output padding of the nodes that replace a node of `op`, and the constants.
     fn rewritten(op: &str, attributes: Vec<AttributeProto>) -> (Vec<Node>, Vec<Vec<i64>>) {
         let node = vec![make_node(op, "it", &["x", "w"], &["y"], attributes)];
         let mut model = ModelProto { graph: Some(GraphProto { node, ..Default::default() }), ..Default::default() };
@@ -138,7 +140,7 @@ mod tests {
         make_attr_ints(name, list)
     }
 
-    // The first is the gradient of a convolution of 3×3 with stride 2 and padding 1.
+    // The first case is the gradient of a 3×3 convolution with stride 2 and padding 1.
     #[test]
     fn strided_gradient_has_output_padding() {
         for (stride, pads, extra, expected) in [
@@ -153,7 +155,7 @@ mod tests {
         }
     }
 
-    // The second axis has more pads at the end, the third more at the start than its stride allows.
+    // The second axis has more pads at the end. The third has more at the start than its stride allows.
     #[test]
     fn other_axes_are_cut() {
         let lists = [ints("strides", &[2, 2, 2]), ints("pads", &[1, 0, 2, 0, 1, 0])];

@@ -1,10 +1,10 @@
-//! Tensors in memory, and how a `TensorProto` becomes one.
+//! Tensors in memory, decoded from a `TensorProto`.
 
 use super::floats::Floats;
 use super::pb::TensorProto;
 use super::pb::tensor_proto::{DataLocation, DataType};
 
-/// Element types that reach the differentiated graph.
+/// Element types in the differentiated graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DType {
     /// IEEE 754 binary32.
@@ -15,12 +15,12 @@ pub enum DType {
     I32,
     /// 64-bit integers.
     I64,
-    /// Truth values.
+    /// Booleans.
     Bool,
 }
 
 impl DType {
-    /// The type of an ONNX element type number, or its ONNX name where it is not one of ours.
+    /// Type for an ONNX element type code. The error is its ONNX name if it is not supported.
     pub fn from_onnx(elem_type: i32) -> Result<DType, String> {
         match DataType::try_from(elem_type) {
             Ok(DataType::Float) => Ok(DType::F32),
@@ -33,7 +33,7 @@ impl DType {
         }
     }
 
-    /// The type as ONNX calls it, in lower case.
+    /// ONNX name of the type, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             DType::F32 => "float32",
@@ -44,22 +44,22 @@ impl DType {
         }
     }
 
-    /// Returns true if values of this type can carry a gradient.
+    /// Returns true if values of this type can have a gradient.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
 }
 
-/// A dense tensor in row-major order.
+/// Dense tensor in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
-    /// Extents; empty for a scalar.
+    /// Extents. Empty for a scalar.
     pub shape: Vec<usize>,
-    /// The elements, as many as the shape has.
+    /// Elements, as many as the shape has.
     pub data: TensorData,
 }
 
-/// The elements of a [`Tensor`].
+/// Elements of a [`Tensor`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum TensorData {
     /// Elements of [`DType::F32`].
@@ -75,7 +75,7 @@ pub enum TensorData {
 }
 
 impl TensorData {
-    /// The element type.
+    /// Element type.
     pub fn dtype(&self) -> DType {
         match self {
             TensorData::F32(_) => DType::F32,
@@ -86,7 +86,7 @@ impl TensorData {
         }
     }
 
-    /// The number of elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             TensorData::F32(data) => data.len(),
@@ -97,14 +97,14 @@ impl TensorData {
         }
     }
 
-    /// Returns true if there is no element.
+    /// Returns true if the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Tensor {
-    /// The float32 elements, where they are that.
+    /// The elements, if they are float32.
     pub fn as_f32(&self) -> Option<&[f32]> {
         match &self.data {
             TensorData::F32(data) => Some(data),
@@ -113,11 +113,11 @@ impl Tensor {
     }
 }
 
-/// No tensor has more axes, and no axis is longer.
+/// Maximum number of axes, and maximum extent.
 const MAX_RANK: usize = 32;
 const MAX_EXTENT: usize = 1 << 31;
 
-/// A `TensorProto` that cannot be read.
+/// Error of a `TensorProto` that cannot be decoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TensorError {
     /// The elements are in another file.
@@ -126,39 +126,39 @@ pub enum TensorError {
          (torch.onnx.export(..., external_data=False), or onnx.save_model(model, path, save_as_external_data=False))"
     )]
     External(String),
-    /// No elements where the shape has some.
+    /// The elements are missing.
     #[error(
         "tensor '{name}' declares the shape {dims:?} but has no data: its data was in another file or was left out; save the \
          model as one file with its weights (torch.onnx.export(..., external_data=False))"
     )]
     Absent {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// The declared extents.
+        /// Declared extents.
         dims: Vec<i64>,
     },
-    /// An element type that is not read.
+    /// The element type is not supported.
     #[error("tensor '{name}' has elements of type {dtype}, which is not read: export the model in float32")]
     Type {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Its element type, as ONNX calls it.
+        /// ONNX name of its element type.
         dtype: String,
     },
     /// Shape and data disagree.
     #[error("tensor '{name}' declares the shape {dims:?} but holds other data: the file is damaged, export it again")]
     Length {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// The declared extents.
+        /// Declared extents.
         dims: Vec<i64>,
     },
 }
 
-/// Reads a tensor, from `raw_data` or from the field of its type.
+/// Decodes a tensor from `raw_data` or from the field of its type.
 ///
 /// # Errors
-/// [`TensorError`] where the data is elsewhere, of another type, or not as long as the shape says.
+/// [`TensorError`] if the data is in another file, has an unsupported type, or does not have the length of the shape.
 pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     let name = || proto.name.clone();
     if proto.data_location == Some(DataLocation::External as i32) || !proto.external_data.is_empty() {
@@ -168,7 +168,7 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     let length = || TensorError::Length { name: name(), dims: proto.dims.clone() };
     let shape: Vec<usize> =
         proto.dims.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| length())?;
-    // The extents are bounded one by one, too: beside a zero, any of them would pass the product.
+    // Each extent is limited, too. Next to a zero extent, any other would pass the check of the product.
     let count = shape
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d))

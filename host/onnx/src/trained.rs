@@ -1,8 +1,12 @@
-//! The trained model: the original graph with its trained initializers replaced.
+//! Writes trained parameters: the original graph with the trained initializers replaced.
 //!
-//! A parameter is found under one of four names: an initializer's; the output of an `Identity` that reads one (an
-//! exporter merged equal values: the alias becomes an initializer and the `Identity` goes); the output of a `Constant`
-//! node; or [`split_name`] of an initializer and one node that reads it.
+//! A parameter has one of four names:
+//!
+//! - the name of an initializer,
+//! - the output of an `Identity` that reads an initializer, because an exporter merged equal values. The alias becomes
+//!   an initializer, and the `Identity` is removed,
+//! - the output of a `Constant` node,
+//! - [`split_name`] of an initializer and one of its readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,45 +15,45 @@ use super::pb::{GraphProto, ModelProto, TensorProto};
 use super::scopes::unique_names;
 use super::{attr_tensor, make_attr_tensor, make_tensor_f32};
 
-/// A parameter that does not fit the model.
+/// Error of a parameter that does not fit the model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrainedError {
     /// No initializer, alias or constant has this name.
     #[error("the model has no parameter '{0}': write the trained values into the model they were trained from")]
     Unknown(String),
-    /// The wrong number of values.
+    /// The number of values is wrong.
     #[error("parameter '{name}' has {expected} values in the model, but {found} were given: use the same model")]
     Length {
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// Values in the model.
+        /// Number of values in the model.
         expected: usize,
-        /// Values given.
+        /// Number of values given.
         found: usize,
     },
 }
 
-/// The name of the parameter that only node `node` reads, where an exporter merged equal initializers without a trace
-/// and `initializer` is read by several nodes.
+/// Name of the parameter that only node `node` reads, if an exporter merged equal initializers without a trace and
+/// `initializer` has several readers.
 pub fn split_name(initializer: &str, node: &str) -> String {
     format!("{initializer}::{node}")
 }
 
-/// A name and its values.
+/// Name and values.
 type Param<'a> = (&'a str, &'a [f32]);
 
 enum Place {
     Initializer(usize),
-    /// A node whose output the new initializer replaces.
+    /// Node whose output becomes the new initializer.
     Output(usize),
     /// Reads of initializer `.1` by node `.0`.
     Read(usize, String),
 }
 
-/// The model with the values of `params` in place of the original ones; everything else is kept as it is.
+/// Replaces the values of `params` in the model. Everything else stays unchanged.
 ///
 /// # Errors
-/// [`TrainedError`] where a name is not a parameter of this model, or the number of values differs.
+/// [`TrainedError`] if a name is not a parameter of this model, or the number of values differs.
 pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<ModelProto, TrainedError> {
     let mut out = model.clone();
     let Some(graph) = out.graph.as_mut() else {
@@ -58,7 +62,7 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
             None => Ok(out),
         };
     };
-    // The outer graph keeps its names. Names in branches are made unique.
+    // The outer graph keeps its names. Names in subgraphs are made unique.
     let (outer, inner): (Vec<Param<'_>>, Vec<_>) = params.iter().partition(|(name, _)| locate(graph, name).is_some());
     if !inner.is_empty() {
         let mut named = graph.clone();
@@ -73,7 +77,8 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
     Ok(out)
 }
 
-/// Writes a parameter into the branch or loop that holds it. Returns false if none does. `named` is `graph` with unique names.
+/// Writes a parameter to the subgraph that contains it. Returns false if none does. `named` is `graph` with unique
+/// names.
 fn write_inner(graph: &mut GraphProto, named: &GraphProto, param: &Param<'_>) -> Result<bool, TrainedError> {
     for (node, named) in graph.node.iter_mut().zip(&named.node) {
         for (own, named) in node.attribute.iter_mut().zip(&named.attribute) {
@@ -86,7 +91,7 @@ fn write_inner(graph: &mut GraphProto, named: &GraphProto, param: &Param<'_>) ->
                         own.initializer[at] = TensorProto { name, ..tensor };
                     }
                     Place::Output(at) => {
-                        // In its place, so that the nodes of both graphs stay in one order.
+                        // In place, so that the nodes of both graphs keep the same order.
                         let node = &mut own.node[at];
                         node.op_type = "Constant".into();
                         node.input.clear();
@@ -143,7 +148,7 @@ fn write_into(graph: &mut GraphProto, params: &[Param<'_>], is_listed: bool) -> 
                 reads.insert((node, from), tensor.name.clone());
             }
         }
-        // Before IR version 4 an initializer is listed among the inputs, too.
+        // Before IR version 4, an initializer is also an input.
         if is_listed {
             let shape: Vec<_> = tensor.dims.iter().map(|&d| super::Extent::Fixed(d as usize)).collect();
             graph.input.push(super::make_value_info(&tensor.name, super::DType::F32, &shape));
@@ -166,7 +171,7 @@ fn locate(graph: &GraphProto, name: &str) -> Option<(Place, Vec<usize>)> {
     }
     let producer = |name: &str| graph.node.iter().position(|node| node.output.iter().any(|output| output == name));
     if let Some(node) = producer(name) {
-        // Chains of `Identity` are followed; the bound is the longest chain there can be.
+        // Follows chains of `Identity`. The number of nodes bounds their length.
         let mut at = node;
         for _ in 0..=graph.node.len() {
             let origin = &graph.node[at];
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(out.graph.unwrap().node.len(), 1);
     }
 
-    // A use that was split off gets its own initializer.
+    // A split use gets its own initializer.
     #[test]
     fn split_read_gets_own_initializer() {
         let original = model(vec![

@@ -1,5 +1,5 @@
-//! A model to a file's bytes, piece by piece: no second copy of its weights is made. What a protobuf message cannot hold goes into a second
-//! file of weights.
+//! Writes a model in parts, without a second copy of its weights. Weights that exceed the limit of a protobuf message
+//! go to a second file.
 
 use std::io::{self, Write};
 use std::mem::take;
@@ -17,15 +17,15 @@ pub fn encode(model: &ModelProto) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// Writes the bytes of [`encode`].
+/// Writes the same bytes as [`encode`].
 ///
 /// # Errors
-/// Those of `out`, and a model that is too large for a file ([`split_weights`]).
+/// Fails if `out` fails, or if the model is too large for a file (see [`split_weights`]).
 pub fn write(model: &ModelProto, out: &mut dyn Write) -> io::Result<()> {
     if model.encoded_len() as u64 > MAX_MODEL_BYTES {
         return Err(io::Error::other("the model is larger than 2 GiB: its weights have to be in another file"));
     }
-    // Fields stand in the order of their numbers: the graph is 7. Copies of the model share its weights.
+    // Fields are in the order of their numbers, and the graph is 7. Copies of the model share its weights.
     let mut last = model.clone();
     let Some(graph) = last.graph.take() else { return out.write_all(&model.encode_to_vec()) };
     let first = ModelProto {
@@ -75,7 +75,7 @@ fn write_tensor(mut first: TensorProto, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&last.encode_to_vec())
 }
 
-/// Begins field `number`, of so many bytes.
+/// Writes the header of field `number` with the length `len`.
 fn key(number: u32, len: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut head = Vec::new();
     encode_key(number, WireType::LengthDelimited, &mut head);
@@ -83,13 +83,13 @@ fn key(number: u32, len: usize, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&head)
 }
 
-/// Weights begin at multiples of so many bytes, so that they can be mapped.
+/// Alignment of weights in bytes, so that they can be memory-mapped.
 const PAGE: usize = 4096;
 
-/// Tensors of fewer bytes stay in the model.
+/// Minimum size of a tensor that moves to the file of weights.
 const FEWEST: usize = 1024;
 
-/// The content of a file of weights, which a model's file names.
+/// Content of a file of weights, to which a model's file refers.
 #[derive(Clone, Default, Debug)]
 pub struct WeightFile(Vec<Bytes>);
 
@@ -97,7 +97,7 @@ impl WeightFile {
     /// Writes the content.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Fails if `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for bytes in &self.0 {
             out.write_all(bytes)?;
@@ -111,7 +111,8 @@ fn padding(len: usize) -> usize {
     len.next_multiple_of(PAGE) - len
 }
 
-/// A model that fits in one file stays as it is. A larger model loses its weights to the file `name` in its folder.
+/// Returns a model that fits in one file unchanged. From a larger model it moves the weights to the file `name` in the
+/// same folder.
 pub fn split_weights(model: &ModelProto, name: &str) -> (ModelProto, Option<WeightFile>) {
     if model.encoded_len() as u64 <= MAX_MODEL_BYTES {
         return (model.clone(), None);

@@ -1,65 +1,68 @@
-//! The traits of backends and sessions, and the checks that all backends share. A backend loads a model for a plan; a session runs it.
+//! Backend and session traits, and the checks that all backends share. A backend loads a model for a plan. A session
+//! runs it.
 
 use super::inputs::Inputs;
 use super::operators::Operators;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
-/// A variable that NVIDIA's libraries read when they are loaded. With 0 they round no product of floats to TF32's 11 bits. onnxruntime's own
-/// setting does not reach all of its convolutions.
+/// Environment variable that NVIDIA's libraries read when they load. With 0 they never round float products to TF32
+/// (11-bit significand). onnxruntime's own setting does not reach all of its convolutions.
 pub const TF32_OVERRIDE: &str = "NVIDIA_TF32_OVERRIDE";
 
-/// The shapes and settings that a session is loaded for.
+/// Shapes and settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
-    /// Rows of the one physical batch shape of the run.
+    /// Rows of the run's single physical batch shape.
     pub batch: usize,
-    /// Threads inside one operator (the trainer runs one-thread sessions side by side).
+    /// Threads within one operator. The trainer runs several one-thread sessions in parallel.
     pub threads: usize,
-    /// In the order in which `run` receives them.
+    /// Inputs, in the order in which `run` takes them.
     pub inputs: Vec<TensorSpec>,
-    /// In the order in which `run` hands them out; float outputs only.
+    /// Outputs, in the order in which `run` returns them. All are floats.
     pub outputs: Vec<TensorSpec>,
 }
 
-/// A way to run ONNX models.
+/// Runtime for ONNX models.
 pub trait Backend {
-    /// `tract`, `portable`, `ort` or `cuda`, as reports name it.
+    /// Name used in reports: `tract`, `portable`, `ort` or `cuda`.
     fn name(&self) -> &'static str;
-    /// Version of the runtime that was really loaded.
+    /// Version of the runtime that was loaded.
     fn version(&self) -> String;
-    /// The origin of the runtime, or why it was chosen: one line for a log.
+    /// One line for the log: the origin of the runtime, or why it was chosen.
     fn note(&self) -> String;
-    /// An address in the runtime's code, which stays loaded, if it is not part of the program: [`loaded::code`](crate::loaded::code) reads it.
+    /// Address in the runtime's code if that is outside the program. The code stays loaded, and
+    /// [`loaded::code`](crate::loaded::code) reads it.
     fn code(&self) -> Option<usize> {
         None
     }
-    /// Returns true if its numbers have the same bits on every target. Who computes gradients of its outputs then does so by `damper-nn` too.
+    /// Returns true if results have the same bits on every target. Callers then use `damper-nn` for gradients of the
+    /// outputs too.
     fn is_portable(&self) -> bool {
         false
     }
-    /// The nodes that the sessions loaded so far run on the processor. None if the backend has no device.
+    /// Nodes that run on the processor in the sessions loaded so far. `None` if the backend has no device.
     fn host_nodes(&self) -> Option<Vec<HostNode>> {
         None
     }
-    /// The operators of its graphs.
+    /// Operators that the backend's graphs may use.
     fn operators(&self) -> Operators {
         Operators::Standard
     }
-    /// Makes `model` ready for batches of `plan.batch` rows.
+    /// Loads `model` for batches of `plan.batch` rows.
     ///
     /// # Errors
     ///
-    /// An input or output of `plan` is missing or of another type, or the runtime
-    /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
+    /// Fails if an input or output of `plan` is missing or has another type, or if the runtime rejects the model. The
+    /// message names the runtime and its reason, and the node if the runtime names it.
     fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
 
-    /// As [`Backend::load`], for a session that adds up the outputs from `first` on over the runs of a step, where its device keeps them;
-    /// none if the backend keeps nothing there.
+    /// Loads a session that accumulates the outputs from `first` on over the runs of a step, in device memory. Returns
+    /// `None` if the backend has no such memory.
     ///
     /// # Errors
     ///
-    /// As [`Backend::load`].
+    /// See [`Backend::load`].
     fn load_summing(
         &self,
         _model: &ModelProto,
@@ -69,11 +72,11 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// As [`Backend::load`], for a session whose outputs stay in the memory of its device. None if the backend has no device.
+    /// Loads a session whose outputs stay in device memory. Returns `None` if the backend has no device.
     ///
     /// # Errors
     ///
-    /// As [`Backend::load`].
+    /// See [`Backend::load`].
     fn load_resident(
         &self,
         _model: &ModelProto,
@@ -82,11 +85,11 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.
+    /// Self-test: runs `model` on synthetic values in two ways, if the runtime has two, and compares the results.
     ///
     /// # Errors
     ///
-    /// The runtime cannot run the model, or computes an output wrong: the message names it.
+    /// Fails if the runtime cannot run the model, or if an output differs. The message names the output.
     fn self_test(
         &self,
         _model: &ModelProto,
@@ -97,12 +100,12 @@ pub trait Backend {
     }
 }
 
-/// A node that runs on the processor although its session has a device: its inputs and outputs are copied for it.
+/// Node that runs on the processor although its session has a device. Its inputs and outputs are copied.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HostNode {
-    /// Its operator.
+    /// Operator type.
     pub op: String,
-    /// Its name in the gradient graph.
+    /// Node name in the gradient graph.
     pub name: String,
 }
 
@@ -112,25 +115,26 @@ impl std::fmt::Display for HostNode {
     }
 }
 
-/// A loaded model.
+/// Loaded model.
 pub trait Session: Send {
-    /// Runs once. `inputs` in `plan.inputs` order; `read` sees the outputs in `plan.outputs` order, without a copy.
+    /// Runs the model once. `inputs` are in `plan.inputs` order. `read` gets the outputs in `plan.outputs` order,
+    /// without a copy.
     fn run(&mut self, inputs: &[TensorRef<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
 
-    /// As [`Session::run`]. A session with a device uploads the kept inputs once, not for each run.
+    /// Runs like [`Session::run`]. A session with a device uploads the kept inputs once instead of in every run.
     fn run_kept(&mut self, inputs: Inputs<'_>, read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
         self.run(&inputs.all(), read)
     }
 }
 
-/// A loaded model whose last outputs are added up over the chunks of a step.
+/// Loaded model whose last outputs are summed over the chunks of a step.
 pub trait SummingSession: Send {
-    /// Runs on one chunk. `read` sees the outputs that are not added up, and after the last chunk the sums too, in `plan.outputs` order. The
-    /// sums have the order of the chunks, and begin with the first.
+    /// Runs on one chunk. `read` gets the outputs that are not summed, and after the last chunk also the sums, in
+    /// `plan.outputs` order. Chunks are summed in their order, and the first chunk resets the sums.
     ///
     /// # Errors
     ///
-    /// The inputs do not fit, or the runtime failed. The next chunk must be a first one.
+    /// Fails if the inputs do not fit or the runtime fails. The next chunk must then be a first chunk.
     fn add(
         &mut self,
         inputs: Inputs<'_>,
@@ -139,44 +143,44 @@ pub trait SummingSession: Send {
     ) -> Result<(), BackendError>;
 }
 
-/// A loaded model whose outputs stay in the memory of its device.
+/// Loaded model whose outputs stay in device memory.
 pub trait ResidentSession: Send {
-    /// Runs on one chunk, and waits for its end.
+    /// Runs on one chunk and waits until it is done.
     ///
     /// # Errors
     ///
-    /// The inputs do not fit, or the runtime failed.
+    /// Fails if the inputs do not fit or the runtime fails.
     fn run(&mut self, inputs: Inputs<'_>) -> Result<(), BackendError>;
 
-    /// The outputs, in `plan.outputs` order: each `[batch, …]`. They have the values of the last run, and lie in the same places in every run,
-    /// as long as the session lives.
+    /// Outputs of the last run, in `plan.outputs` order, each `[batch, …]`. Their addresses stay the same for the
+    /// lifetime of the session.
     fn outputs(&self) -> &[DeviceFloats];
 }
 
-/// Floats in the memory of a device.
+/// Floats in device memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceFloats {
-    /// The address of the first, as the device has it.
+    /// Device address of the first float.
     pub address: usize,
-    /// Their number.
+    /// Number of floats.
     pub len: usize,
 }
 
-/// The place of a chunk in its step.
+/// Position of a chunk within its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkPlace {
-    /// True of the first chunk.
+    /// True for the first chunk.
     pub is_first: bool,
-    /// True of the last chunk.
+    /// True for the last chunk.
     pub is_last: bool,
 }
 
-/// A backend is absent, or refused a model.
+/// Error of an absent backend, or of a model that a backend rejects.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BackendError(pub String);
 
-/// Shape of `spec` with the batch bound to `batch`.
+/// Shape of `spec` with the batch axis set to `batch`.
 pub(super) fn bound_shape(spec: &TensorSpec, batch: usize) -> Vec<usize> {
     spec.shape
         .iter()
@@ -187,7 +191,7 @@ pub(super) fn bound_shape(spec: &TensorSpec, batch: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Checks what is handed to `run` against the plan, before a runtime sees it.
+/// Checks the inputs of `run` against the plan before a runtime gets them.
 pub(super) fn check_inputs(plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
     if inputs.len() != plan.inputs.len() {
         return Err(BackendError(format!(
@@ -219,7 +223,7 @@ pub(super) fn check_inputs(plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Resu
     Ok(())
 }
 
-/// Checks that a plan can be served: float outputs, f32 and i64 inputs, at least one row and one thread.
+/// Checks that backends support the plan: float outputs, f32 and i64 inputs, at least one row and one thread.
 pub(super) fn check_plan(plan: &SessionSpec) -> Result<(), BackendError> {
     if plan.batch == 0 || plan.threads == 0 {
         return Err(BackendError("a session needs at least one row and one thread".into()));

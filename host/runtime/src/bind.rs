@@ -1,12 +1,12 @@
-//! Rewrites a model for one plan: the plan's inputs and outputs in the plan's order, with the batch a number.
+//! Rewrites a model for a plan: its inputs and outputs in the plan's order, and a fixed batch size.
 //!
-//! Every runtime then infers static shapes, which makes its bits a function of the one batch shape of the run.
+//! Every runtime then infers static shapes. So its bits depend on the run's single batch shape alone.
 
 use super::backend::{BackendError, SessionSpec, bound_shape, check_plan};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, data_type, make_value_info, pb};
 
-/// `model`, bound to `plan`. Intermediate shapes are dropped: they may still name a symbolic batch.
+/// Binds `model` to `plan`. Drops intermediate shapes because they may name a symbolic batch.
 pub(super) fn bind(model: &pb::ModelProto, plan: &SessionSpec) -> Result<pb::ModelProto, BackendError> {
     check_plan(plan)?;
     let mut model = model.clone();
@@ -46,7 +46,7 @@ fn names(values: &[pb::ValueInfoProto]) -> String {
     values.iter().map(|value| format!("'{}'", value.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Compares element type and fixed extents; a runtime would notice a difference late, or not at all.
+/// Compares element type and fixed extents. A runtime would detect a mismatch late or never.
 fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), BackendError> {
     use pb::tensor_shape_proto::dimension::Value;
     let Some(pb::type_proto::Value::TensorType(tensor)) = found.r#type.as_ref().and_then(|t| t.value.as_ref()) else {

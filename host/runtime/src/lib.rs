@@ -1,10 +1,13 @@
-//! Backends: they load a graph for one fixed batch, as a session that runs it.
+//! Backends for ONNX graphs. A backend loads a graph for one fixed batch size and returns a session that runs it.
 //!
-//! [`open`] is the way in. Three runtimes stand behind it: [`portable`] (damper's own kernels, with the same bits on every target, always
-//! there), `tract` (pure Rust, compiled in by the feature `tract`) and `ort` (onnxruntime, found and loaded when the program runs, on the
-//! processor or on CUDA, by the feature `ort`). Both features are on unless they are left out. Nothing falls back in silence: a runtime
-//! that was asked for and cannot be had is an error, and [`Backend::name`], [`Backend::version`] and [`Backend::note`] say what really
-//! runs.
+//! [`open`] selects one of three runtimes:
+//!
+//! - [`portable`]: damper's own kernels. It is always available and has the same bits on every target.
+//! - `tract`: pure Rust, compiled in by the feature `tract`.
+//! - `ort`: onnxruntime, found and loaded at run time by the feature `ort`. It runs on the processor or on CUDA.
+//!
+//! Both features are on by default. If a requested runtime is unavailable, [`open`] fails instead of falling back.
+//! [`Backend::name`], [`Backend::version`] and [`Backend::note`] describe the runtime that is in use.
 
 mod backend;
 mod bind;
@@ -30,10 +33,10 @@ pub use inputs::{Inputs, KeptInputs};
 pub use library::suggest;
 pub use operators::Operators;
 
-/// Which runtime to use.
+/// Runtime to open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Choice {
-    /// The fastest there is: onnxruntime when it is found, else tract, else the portable backend.
+    /// Fastest available: onnxruntime if it is found, else tract, else the portable backend.
     Auto,
     /// tract.
     Tract,
@@ -41,7 +44,8 @@ pub enum Choice {
     Portable,
     /// onnxruntime on the processor.
     Ort,
-    /// onnxruntime on the processor as on a device: standard operators alone, bound inputs and outputs, sums that stay.
+    /// onnxruntime on the processor, run as on a device: only standard operators, bound inputs and outputs, sums kept
+    /// in memory.
     OrtStandard,
     /// onnxruntime with its CUDA provider.
     Cuda,
@@ -66,8 +70,9 @@ impl std::str::FromStr for Choice {
 ///
 /// # Errors
 ///
-/// This build leaves the runtime out. [`Choice::Ort`], [`Choice::OrtStandard`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA
-/// provider. These and [`Choice::Auto`]: the variable `ORT_DYLIB_PATH` is set, and what it names cannot be used.
+/// Fails if this build excludes the runtime. [`Choice::Ort`], [`Choice::OrtStandard`] and [`Choice::Cuda`] fail if
+/// onnxruntime is absent, too old, or has no working CUDA provider. They and [`Choice::Auto`] fail if `ORT_DYLIB_PATH`
+/// is set to a library that cannot be used.
 pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
     match choice {
         Choice::Auto => open_fastest(),
@@ -94,7 +99,7 @@ fn left_out(feature: &str) -> BackendError {
     ))
 }
 
-/// Opens the fastest runtime that this build and this machine have.
+/// Opens the fastest runtime available in this build and on this machine.
 fn open_fastest() -> Result<Box<dyn Backend>, BackendError> {
     #[cfg(feature = "ort")]
     match ort::Ort::open() {

@@ -1,8 +1,12 @@
 //! Finds the onnxruntime library.
 //!
-//! `ORT_DYLIB_PATH` decides alone when it is set, and else the library that the calling program suggests ([`suggest`]). Otherwise, in this
-//! order: next to the program or extension module with damper's code, the loader's search path, the system's library folders, and the
-//! `onnxruntime` package of an installed Python, which is asked for its folder without being imported.
+//! If `ORT_DYLIB_PATH` is set, it alone decides. Otherwise the library that the calling program suggests ([`suggest`])
+//! does. Without either, `search` looks in this order:
+//!
+//! - next to the program or extension module with damper's code,
+//! - the loader's search path,
+//! - the system's library folders,
+//! - the `onnxruntime` package of an installed Python. Python only returns the package's folder and does not import it.
 
 use crate::loaded;
 use std::ffi::OsString;
@@ -10,41 +14,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The variable that names the library.
+/// Environment variable with the path of the library.
 pub(super) const VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// Prints the folder of the package `onnxruntime`. The current folder is taken off the path: a folder of that name in
-/// it must not be loaded.
+/// Python code that prints the folder of the package `onnxruntime`. It removes the current folder from the path, so a
+/// folder of that name there cannot be loaded.
 const ASK_PYTHON: &str = "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; \
     s = u.find_spec('onnxruntime'); print(s.submodule_search_locations[0] if s else '')";
 
-/// The library of the program that calls.
+/// Library suggested by the calling program.
 static SUGGESTED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the library to load if the user names none by `ORT_DYLIB_PATH`. The first call decides, for the whole process.
+/// Sets the library to load if `ORT_DYLIB_PATH` is not set. The first call decides for the whole process.
 pub fn suggest(library: PathBuf) {
     let _ = SUGGESTED.set(library);
 }
 
-/// Returns true if the user, or the program that calls, named the library.
+/// Returns true if the user or the calling program named the library.
 pub(super) fn is_explicit() -> bool {
     explicit().is_some()
 }
 
-/// The library that was named, and by what.
+/// Named library, and the source of the name.
 pub(super) fn explicit() -> Option<(PathBuf, &'static str)> {
     let given = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(|path| (path.into(), VARIABLE));
     given.or_else(|| Some((SUGGESTED.get()?.clone(), "the installed package")))
 }
 
-/// Libraries found, best first, and the places looked at.
+/// Libraries found, best first, and the locations searched.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub libraries: Vec<PathBuf>,
     pub looked: Vec<String>,
 }
 
-/// Looks in the usual places.
+/// Searches the usual locations.
 pub(super) fn search() -> Found {
     let mut found = Found::default();
     if let Some(folder) = loaded::file().and_then(|file| file.parent().map(Path::to_path_buf)) {
@@ -123,7 +127,7 @@ impl Found {
         }
     }
 
-    /// Adds the library of `folder`, the highest version where there are several.
+    /// Adds the library of `folder`. Of several versions it takes the highest.
     fn library_in(&mut self, folder: &Path) {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return;
@@ -143,7 +147,7 @@ impl Found {
     }
 }
 
-/// The version in a library's file name, empty where it has none; `None` where the file is not an onnxruntime library.
+/// Version in a library's file name, empty if it has no version. `None` if the file is not an onnxruntime library.
 fn version_in_name(name: &str) -> Option<Vec<u32>> {
     let rest = if cfg!(windows) {
         return (name == "onnxruntime.dll").then(Vec::new);

@@ -1,8 +1,8 @@
-//! The code of this process as it is loaded: that of a program, of an extension module or of a library.
+//! Loaded code of this process: of the program, an extension module or a library.
 //!
-//! What is read lies in memory, not in a file: a file may be replaced while the program runs, and the file that the system started may be
-//! a loader or an interpreter. Read is what nothing changes after loading: instructions, constants, and tables of pointers, which count
-//! relative to their module. Initial values of variables are not covered.
+//! It reads memory, not files. A file may be replaced while the program runs, and the file that the system started may
+//! be a loader or an interpreter. It covers only data that never changes after loading: instructions, constants, and
+//! tables of pointers, which count relative to their module. It does not cover initial values of variables.
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 #[path = "loaded/elf.rs"]
@@ -17,22 +17,23 @@ mod system;
 
 use std::path::PathBuf;
 
-/// An address in the code of this crate, so of the program or extension module that contains it.
+/// Address in the code of this crate, and so of the program or extension module that contains it.
 #[must_use]
-// Inlined, it would have an address in each unit of code.
+// If inlined, it would have a different address in each codegen unit.
 #[inline(never)]
 pub fn here() -> usize {
     here as fn() -> usize as usize
 }
 
-/// Addresses of the mathematical functions that Rust calls: those of the system's library, or of the program that contains them.
+/// Addresses of the mathematical functions that Rust calls, in the system's library or in a program that contains them.
 #[must_use]
 pub fn math() -> Vec<usize> {
     system::math()
 }
 
-/// Hands `read` the code and constants of the module that has `address`, in pieces whose order and length only the module decides. Returns
-/// false if the module is not known or cannot be read: then `read` may have got a part.
+/// Calls `read` with the code and constants of the module that contains `address`, in chunks. Only the module decides
+/// their order and lengths. Returns false if the module is unknown or unreadable. `read` may then have received some of
+/// the chunks.
 pub fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_vendor = "apple", windows))]
     return format::code(address, read);
@@ -49,7 +50,8 @@ pub fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     }
 }
 
-/// Addresses of mathematical libraries that are loaded beside those of [`math`], one each: vectors' functions, and those of other modules.
+/// Addresses of loaded mathematical libraries other than those of [`math`], one for each: SIMD functions, and libraries
+/// of other modules.
 #[must_use]
 pub fn math_libraries() -> Vec<usize> {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
@@ -58,7 +60,8 @@ pub fn math_libraries() -> Vec<usize> {
     Vec::new()
 }
 
-/// The processor: its kind, and the instruction sets that kernels are chosen by. None if it cannot be told from another.
+/// Description of the processor: its model, and the instruction sets by which kernels are chosen. `None` if it cannot
+/// be identified.
 #[must_use]
 pub fn processor() -> Option<String> {
     let mut text = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
@@ -71,7 +74,7 @@ pub fn processor() -> Option<String> {
     known.then_some(text)
 }
 
-/// The instruction sets that the processor and the system offer, of those that Rust's kernels ask for.
+/// Instruction sets that the processor and the system support, out of those that Rust kernels test for.
 fn features() -> Option<String> {
     #[allow(unused_mut)]
     let mut found: Vec<&str> = Vec::new();
@@ -98,7 +101,7 @@ fn features() -> Option<String> {
     }
 }
 
-/// The system's description of the processor: lines of `/proc/cpuinfo`, each different value once.
+/// The system's description of the processor: lines of `/proc/cpuinfo`, each distinct value once.
 fn described() -> Option<String> {
     const KEYS: [&str; 12] = [
         "vendor_id",
@@ -122,25 +125,26 @@ fn described() -> Option<String> {
             found.push(line);
         }
     }
-    // Cores of a kind of their own may come and go in any order.
+    // Cores of different kinds may be listed in any order.
     found.sort();
     (!found.is_empty()).then(|| found.join("; "))
 }
 
-/// The file of the program or extension module that has this code. A loader or an interpreter that was started is another file.
+/// File of the program or extension module that contains this code. If a loader or an interpreter was started, this is
+/// not its file.
 #[must_use]
 pub fn file() -> Option<PathBuf> {
     mapped(here()).or_else(|| std::env::current_exe().ok())
 }
 
-/// The file that is mapped at `address`, as Linux lists them.
+/// File mapped at `address`, from Linux's list.
 fn mapped(address: usize) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines().find_map(|line| {
         let (range, rest) = line.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
         let number = |text| usize::from_str_radix(text, 16).ok();
-        // Permissions, offset, device and inode come before the path.
+        // The path follows permissions, offset, device and inode.
         let path = &rest[rest.find('/')?..];
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         (number(start)?..number(end)?).contains(&address).then(|| PathBuf::from(path))
@@ -156,7 +160,7 @@ mod tests {
         code(address, &mut |part| all.extend_from_slice(part)).then_some(all)
     }
 
-    /// A number that stands in the program as a constant, and nowhere else.
+    /// Constant that occurs nowhere else in the program.
     static CONSTANT: [u64; 2] = [0x6a09_e667_f3bc_c908, 0xbb67_ae85_84ca_a73b];
 
     fn has(all: &[u8], wanted: &[u8]) -> bool {
@@ -172,7 +176,7 @@ mod tests {
         assert_eq!(own, bytes(here()).unwrap());
     }
 
-    /// A table of pointers, which the loader relocates, with a number beside each.
+    /// Table of pointers, which the loader relocates, with a number next to each pointer.
     static TABLE: [(&str, u64); 2] = [("first", 0x3c6e_f372_fe94_f82b), ("second", 0xa54f_f53a_5f1d_36f1)];
 
     #[cfg(target_os = "linux")]
@@ -184,7 +188,7 @@ mod tests {
         }
     }
 
-    // The same files, loaded at other addresses in other processes, have the same code.
+    // The same files have the same code in other processes, at other addresses.
     #[cfg(target_os = "linux")]
     #[test]
     fn code_is_the_same_at_any_address() {

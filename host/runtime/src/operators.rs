@@ -1,16 +1,16 @@
-//! The operators of the graphs that a backend runs.
+//! Operators of the graphs that a backend runs.
 
-/// The operators that a backend runs.
+/// Set of operators that a backend runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operators {
-    /// The operators of the ONNX standard, and damper's own.
+    /// Standard ONNX operators and damper's custom operators.
     Own,
-    /// The operators of the ONNX standard alone.
+    /// Only standard ONNX operators.
     Standard,
 }
 
 impl Operators {
-    /// `own` or `standard`.
+    /// Returns `own` or `standard`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,12 @@
-//! onnxruntime, loaded when the program runs: nothing is linked, nothing is downloaded.
+//! onnxruntime, loaded at run time. Nothing is linked or downloaded.
 //!
-//! One library and one environment a process: the first successful [`Ort::open`] decides. Sessions are deterministic
-//! (onnxruntime's own switch), run their operators one after the other on `plan.threads` threads that do not spin, and
-//! send no telemetry.
+//! A process has one library and one environment. The first successful [`Ort::open`] decides. Sessions use
+//! onnxruntime's deterministic mode and send no telemetry. They run operators sequentially, on `plan.threads` threads
+//! that do not spin.
 //!
-//! A session runs in one of two ways. On the processor it has damper's operators and reads the caller's slices (`session.rs`). On a device it
-//! has standard operators alone, and inputs, outputs and sums are bound (`bound.rs`, `summing.rs`); the processor can run that, too.
+//! A session runs in one of two ways. On the processor it has damper's custom operators and reads the caller's slices
+//! (`session.rs`). On a device it has only standard operators, and inputs, outputs and sums are bound (`bound.rs`,
+//! `summing.rs`). The processor can run this form, too.
 
 mod around;
 mod assignment;
@@ -57,32 +58,32 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use summing::Summing;
 
-/// The library in use, and the environment made with it.
+/// Library in use and its environment.
 #[derive(Clone)]
 struct Runtime {
     environment: ort::environment::Environment,
     version: String,
     path: PathBuf,
-    /// Of a function in it.
+    /// Address of a function in the library.
     code: usize,
 }
 
-/// onnxruntime's fusions that a node which the backward pass reads does not get, and the same node without it does: with activations computed
-/// again the forward pass would have other bits.
+/// Fusions that onnxruntime skips if the backward pass also reads the node. With recomputed activations the forward
+/// node has no such reader. It would be fused, so the forward pass would have other bits.
 const FUSED_APART: &str = "GeluFusionL1;GeluFusionL2;BiasGeluFusion;FastGeluFusion;QuickGeluFusion";
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
-/// The onnxruntime runtime.
+/// onnxruntime as a backend.
 pub struct Ort {
     runtime: Runtime,
     device: Device,
     operators: Operators,
-    /// Of the sessions on a device.
+    /// Nodes that sessions on a device run on the processor.
     host_nodes: Mutex<BTreeSet<HostNode>>,
 }
 
-/// The memory that graphs run in.
+/// Device that runs the graphs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Device {
     Processor,
@@ -90,7 +91,7 @@ enum Device {
 }
 
 impl Device {
-    /// The Python package that has onnxruntime for it.
+    /// Python package that contains onnxruntime for the device.
     fn package(self) -> &'static str {
         match self {
             Self::Processor => "onnxruntime",
@@ -98,7 +99,7 @@ impl Device {
         }
     }
 
-    /// Its memory.
+    /// Memory of the device.
     fn allocation(self) -> AllocationDevice<'static> {
         match self {
             Self::Processor => AllocationDevice::CPU,
@@ -106,7 +107,7 @@ impl Device {
         }
     }
 
-    /// The provider of its kernels. The processor's needs no name.
+    /// Execution provider of the device. The processor's provider is the default.
     fn provider(self) -> Option<&'static str> {
         match self {
             Self::Processor => None,
@@ -116,30 +117,32 @@ impl Device {
 }
 
 impl Ort {
-    /// onnxruntime on the processor.
+    /// Opens onnxruntime on the processor.
     ///
     /// # Errors
     ///
-    /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
+    /// Fails without a usable library. The message lists the searched locations, the faults of the libraries
+    /// found, and what to install.
     pub fn open() -> Result<Self, BackendError> {
         Self::open_on(Device::Processor)
     }
 
-    /// onnxruntime on the processor, running what it runs on a device: graphs of standard operators, with bound inputs and outputs.
+    /// Opens onnxruntime on the processor in the form for devices: graphs of standard operators, with bound inputs and
+    /// outputs.
     ///
     /// # Errors
     ///
-    /// Those of [`Ort::open`].
+    /// See [`Ort::open`].
     pub fn open_standard() -> Result<Self, BackendError> {
         Ok(Self { operators: Operators::Standard, ..Self::open()? })
     }
 
-    /// onnxruntime with its CUDA provider. Operators that the provider lacks run on the processor, as onnxruntime
-    /// decides when it loads a model; a provider that cannot be registered is an error.
+    /// Opens onnxruntime with its CUDA provider. Operators that the provider lacks run on the processor. onnxruntime
+    /// assigns them when it loads a model.
     ///
     /// # Errors
     ///
-    /// Those of [`Ort::open`], a CUDA provider that cannot be registered, and an environment that allows TF32.
+    /// Fails like [`Ort::open`], or if the CUDA provider cannot be registered, or if the environment allows TF32.
     pub fn open_cuda() -> Result<Self, BackendError> {
         let backend = Self { operators: Operators::Standard, ..Self::open_on(Device::Cuda)? };
         backend.builder(1)?;
@@ -162,7 +165,7 @@ impl Ort {
                 .with_intra_threads(threads)?
                 .with_intra_op_spinning(false)?
                 .with_inter_op_spinning(false)?
-                // With patterns what the first run took stays beside one block for all that follow.
+                // With memory patterns, the allocations of the first run stay next to the block that later runs use.
                 .with_memory_pattern(false)?)
         };
         let builder = configure().map_err(|error| self.failed("cannot make session options", &error))?;
@@ -181,7 +184,7 @@ impl Ort {
             })
     }
 
-    /// The options of a session of `model`.
+    /// Session options for `model`.
     fn builder_of(&self, model: &pb::ModelProto, threads: usize) -> Result<SessionBuilder, BackendError> {
         let builder = self.builder(threads)?;
         if !model.graph.iter().flat_map(|graph| &graph.node).any(|node| node.name.starts_with(AGAIN)) {
@@ -191,7 +194,7 @@ impl Ort {
         builder.map_err(|error| self.failed("cannot make session options", &error))
     }
 
-    /// A session of standard operators, as a device has kernels for them.
+    /// Creates a session of standard operators, in forms for which a device has kernels.
     fn standard(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
         make_pads_symmetric(&mut model);
         order::release_early(&mut model);
@@ -206,8 +209,9 @@ impl Ort {
         Ok(session)
     }
 
-    /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
-    /// down, and of two that do so at once it refuses one.
+    /// Creates a session with the custom operators. The process creates its first session alone. This is because
+    /// onnxruntime checks and registers the operators' domain in separate steps, and rejects one of two sessions that
+    /// do so at once.
     fn session(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
         static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
         let is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +229,7 @@ impl Ort {
         Ok(session)
     }
 
-    /// A session of a bound model with our operators.
+    /// Creates a session with the custom operators for a bound model.
     fn with_own(&self, mut model: pb::ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         let (specs, frozen): (Vec<_>, Vec<_>) = frozen::take(&mut model).into_iter().unzip();
         let inputs = plan.inputs.iter().cloned().chain(specs).collect();
@@ -321,7 +325,8 @@ impl Backend for Ort {
     }
 }
 
-/// An error if `value`, that of [`TF32_OVERRIDE`], does not forbid TF32. A program cannot set it while other threads run.
+/// Fails if `value`, that of [`TF32_OVERRIDE`], allows TF32. A program cannot set the variable safely while other
+/// threads run.
 fn check_tf32(value: Option<&OsStr>) -> Result<(), BackendError> {
     let found = match value.map(OsStr::to_string_lossy) {
         Some(value) if value == "0" => return Ok(()),
@@ -332,7 +337,7 @@ fn check_tf32(value: Option<&OsStr>) -> Result<(), BackendError> {
     Err(BackendError(format!("{TF32_OVERRIDE} {found}: {reason}; set {TF32_OVERRIDE}=0 before the program starts")))
 }
 
-/// The process's one runtime, loaded at the first call that succeeds.
+/// The process's only runtime, loaded at the first successful call.
 fn runtime(device: Device) -> Result<Runtime, BackendError> {
     let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = &*current {
@@ -364,7 +369,7 @@ fn find(device: Device) -> Result<Runtime, BackendError> {
     Err(absent(device, &found.looked, &reasons))
 }
 
-/// The error where no library was found in the places `looked`, or none that can be used, for these `reasons`.
+/// Error if no library was found in the locations `looked`, or if none is usable, for these `reasons`.
 fn absent(device: Device, looked: &[String], reasons: &[String]) -> BackendError {
     let (package, variable) = (device.package(), library::VARIABLE);
     BackendError(if reasons.is_empty() {
@@ -381,7 +386,7 @@ fn absent(device: Device, looked: &[String], reasons: &[String]) -> BackendError
     })
 }
 
-/// Loads the library at `path`; on failure the reason alone.
+/// Loads the library at `path`. The error is the reason alone.
 fn load(path: &Path) -> Result<Runtime, String> {
     if !path.is_file() {
         return Err("there is no such file".into());
@@ -397,7 +402,7 @@ fn load(path: &Path) -> Result<Runtime, String> {
     Ok(Runtime { environment, version, path, code })
 }
 
-/// Why a library cannot be used.
+/// Reason why a library cannot be used.
 fn refusal(error: &ort::LoadDynamicError) -> String {
     match error {
         ort::LoadDynamicError::Dlopen { error, .. } => one_line(error),
@@ -409,15 +414,15 @@ fn refusal(error: &ort::LoadDynamicError) -> String {
     }
 }
 
-/// Asks the library at `path`, which is loaded already, for its version, and for the address of a function.
+/// Version of the library at `path`, which is already loaded, and the address of a function in it.
 fn version(path: &Path) -> Result<(String, usize), libloading::Error> {
-    // SAFETY: `ort` has loaded this very file and run its initialisers; this takes one more reference to it.
+    // SAFETY: `ort` has loaded this file and run its initializers. This only adds a reference to it.
     let library = unsafe { libloading::Library::new(path)? };
-    // SAFETY: the type of `OrtGetApiBase` in onnxruntime's C interface; `ort` calls the same symbol by the same type.
+    // SAFETY: the type of `OrtGetApiBase` in onnxruntime's C interface, which `ort` uses for the same symbol.
     let base = unsafe { library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")? };
-    // SAFETY: no arguments; what it returns is a static of the library, not null (`ort` has checked it) ...
+    // SAFETY: no arguments. The call returns a static of the library, and `ort` has checked that it is not null ...
     let version = unsafe { ((*base()).GetVersionString)() };
-    // SAFETY: ... and so is the zero-terminated string, which is copied while the library is held.
+    // SAFETY: ... and so is the zero-terminated string, which is copied while the library is loaded.
     let version = unsafe { std::ffi::CStr::from_ptr(version) }.to_string_lossy().into_owned();
     Ok((version, *base as usize))
 }
@@ -426,14 +431,14 @@ fn version(path: &Path) -> Result<(String, usize), libloading::Error> {
 mod tests {
     use super::*;
 
-    // The error for an old library shows its version and the required one.
+    // The error for an old library shows its version and the required version.
     #[test]
     fn old_library_error_shows_both_versions() {
         let error = ort::LoadDynamicError::BadVersion { version_str: "1.5.2".into(), path: "lib".into() };
         assert_eq!(refusal(&error), "it is version 1.5.2, and 1.24.0 or newer is needed");
     }
 
-    // Each device has a package of its own, and the error names it.
+    // Each device has its own package, and the error names it.
     #[test]
     fn error_names_the_package_of_the_device() {
         for (device, package) in [(Device::Processor, "onnxruntime`"), (Device::Cuda, "onnxruntime-gpu`")] {

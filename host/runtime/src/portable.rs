@@ -1,6 +1,8 @@
-//! The portable backend: `damper-nn`, compiled in. The same bits on every target, whatever the workers and the batch.
+//! Portable backend: `damper-nn`, compiled in. Its bits are the same on every target, for any number of workers and any
+//! batch.
 //!
-//! It runs one sample at a time, on one thread a session, so a sample's numbers depend on that sample and the parameters alone.
+//! It runs one sample at a time, on one thread per session. So a sample's values depend only on that sample and the
+//! parameters.
 
 mod builder;
 mod kernel;
@@ -21,7 +23,7 @@ use super::backend::{Backend, BackendError, Session, SessionSpec};
 use damper_onnx::pb::ModelProto;
 use session::PortableSession;
 
-/// The portable backend.
+/// Backend that runs graphs with `damper-nn`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Portable;
 

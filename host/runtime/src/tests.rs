@@ -1,4 +1,4 @@
-//! Laws that every backend keeps, on models built by hand.
+//! Properties of every backend, on models built by hand.
 
 mod sums;
 mod uneven_pads;
@@ -8,12 +8,12 @@ use damper_onnx::graph::DType;
 use damper_onnx::{Dim, Extent, TensorRef, TensorSpec, make_value_info, pb};
 use damper_testing::Random;
 
-/// Skips what needs onnxruntime. The reason leaves out where it was looked for.
+/// Skips a test that needs onnxruntime. The printed reason omits the searched locations.
 pub(crate) fn skip(error: &BackendError) {
     damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
 }
 
-/// All backends, or those that are compiled in with a printed reason.
+/// All available backends. Prints the reason if onnxruntime is missing.
 fn backends() -> Vec<Box<dyn Backend>> {
     let mut all = vec![open(Choice::Tract).unwrap(), open(Choice::Portable).unwrap()];
     match open(Choice::Ort) {
@@ -77,7 +77,7 @@ fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Sess
     SessionSpec { batch, threads: 1, inputs, outputs }
 }
 
-/// Small multiples of 1/64 with alternating signs: exact in f32, different for each `seed`.
+/// Small multiples of 1/64 with both signs. They are exact in f32 and differ for each `seed`.
 fn values(seed: u64, len: usize) -> Vec<f32> {
     let mut random = Random(seed);
     (0..len).map(|_| (random.below(256) as f32 - 128.0) / 64.0).collect()
@@ -254,7 +254,7 @@ fn sessions_work_on_other_threads() {
     }
 }
 
-// Kept inputs are those that are given, whatever was kept before and wherever it lay.
+// A session uses the kept inputs of the call, whatever was kept before at any address.
 #[test]
 fn kept_inputs_are_those_given() {
     let (graph, plan) = conv_matmul();
@@ -273,7 +273,7 @@ fn kept_inputs_are_those_given() {
                 session.run_kept(inputs, &mut |made| got = made.iter().map(|x| x.to_vec()).collect()).unwrap();
                 assert_eq!(got, want, "{}", backend.name());
             }
-            // The next values lie where the last ones did.
+            // The next values have the addresses of the last values.
             w.iter_mut().chain(&mut v).for_each(|x| *x *= -0.5);
         }
     }
@@ -373,8 +373,8 @@ fn cuda_runs_or_says_what_is_missing() {
     }
 }
 
-/// `out = expand(x) · w`, `x [N,4,1]` expanded to `[N,4,8]`: tract's optimiser drops the `Expand`, and the product sums one
-/// position for eight.
+/// `out = expand(x) · w`, with `x [N,4,1]` expanded to `[N,4,8]`. tract's optimizer drops the `Expand`, so the product
+/// sums one position instead of eight.
 #[test]
 fn self_test_detects_optimizer_fault() {
     use Dim::{Batch, Fixed};
@@ -394,7 +394,7 @@ fn self_test_detects_optimizer_fault() {
     }
 }
 
-/// Set for a test that starts this test program again, to have a process of its own.
+/// Set if a test runs this test program again, to have its own process.
 const CHILD: &str = "DAMPER_TEST_CHILD";
 
 // If the user names a library that does not load, no other backend replaces it.

@@ -1,10 +1,10 @@
 //! tract: an ONNX runtime in pure Rust, compiled in.
 //!
-//! One thread a session whatever the plan says (its pool is not compiled in), so its bits are a function of the model,
-//! the batch shape and the processor's instruction set.
+//! Each session uses one thread, whatever the plan specifies, because tract's pool is not compiled in. So its bits
+//! depend only on the model, the batch shape and the processor's instruction set.
 //!
-//! Its optimiser rewrites graphs by many rules, and one of them gave wrong gradients without a word: it drops a broadcast
-//! before a matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would notice another.
+//! tract's optimizer has many rewrite rules. One of them silently gave wrong gradients. It drops a broadcast before a
+//! matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would detect another fault.
 
 use super::backend::{Backend, BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::bind::bind;
@@ -15,22 +15,22 @@ use prost::Message as _;
 use std::sync::Arc;
 use tract_onnx::prelude::*;
 
-/// The version compiled in (tract does not hand it out; a test compares it with the lock file).
+/// Version compiled in. tract does not expose it. A test compares it with the lock file.
 const VERSION: &str = "0.23.9";
 
-/// The tract runtime.
+/// Backend that runs graphs on tract.
 #[derive(Debug)]
 pub struct Tract {
     note: String,
 }
 
 impl Tract {
-    /// tract, asked for.
+    /// tract, on request.
     pub fn new() -> Self {
         Self { note: "tract, compiled in".into() }
     }
 
-    /// tract, because onnxruntime cannot be had.
+    /// tract, because onnxruntime is unavailable.
     pub(super) fn fallback() -> Self {
         Self { note: "tract, compiled in (onnxruntime, which is faster, was not found: `backend` ort says why)".into() }
     }
@@ -59,11 +59,11 @@ impl Backend for Tract {
         Ok(Box::new(TractSession::new(model, plan, Form::Optimised)?))
     }
 
-    /// Runs the graph as it is optimised, and as it is written.
+    /// Compares the optimised graph with the graph as written.
     fn self_test(&self, model: &ModelProto, plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         let outputs = |form| TractSession::new(model, plan, form)?.outputs(inputs);
         let optimised = outputs(Form::Optimised)?;
-        // What tract runs in no other way cannot be compared.
+        // Without the unoptimised run nothing can be compared.
         let Ok(written) = outputs(Form::AsWritten) else { return Ok(()) };
         let names: Vec<&str> = plan.outputs.iter().map(|spec| spec.name.as_str()).collect();
         match differing(&names, &optimised, &written) {
@@ -85,7 +85,8 @@ impl Backend for Tract {
 /// Prefixes of the outputs that belong to a parameter.
 const READ: [&str; 4] = ["dp.grad.", "dp.left.", "dp.right.", "dp.sum."];
 
-/// The output that differs most between two computations, and by which share of it; `None` where rounding explains all.
+/// Output with the largest relative difference between two computations, and that difference. `None` if rounding
+/// explains every difference.
 fn differing(names: &[&str], a: &[Vec<f32>], b: &[Vec<f32>]) -> Option<(usize, f64)> {
     let norms: Vec<f64> = b.iter().map(|b| norm(b.iter().map(|&x| f64::from(x)))).collect();
     let kind = |index: usize| READ.iter().position(|prefix| names[index].starts_with(prefix));
@@ -94,7 +95,7 @@ fn differing(names: &[&str], a: &[Vec<f32>], b: &[Vec<f32>]) -> Option<(usize, f
         let whole = alike.map(|other| norms[other]).fold(0.0, f64::max);
         let difference = norm(a[index].iter().zip(&b[index]).map(|(&a, &b)| f64::from(a) - f64::from(b)));
         let is_near = difference <= OFF * norms[index] + NOISE * whole;
-        // Numbers that overflow as they are written say nothing; those that do so only when optimised are wrong.
+        // An overflow in the graph as written shows nothing. An overflow only after optimisation is a fault.
         let is_off = norms[index].is_finite() && !is_near;
         is_off.then(|| (index, difference / (norms[index] + NOISE * whole)))
     };
@@ -105,12 +106,13 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// How far an output may be off, of its norm: rounding, and a kink that it crosses.
+/// Tolerance relative to the output's norm: for rounding, and for crossing a kink.
 const OFF: f64 = 1e-2;
-/// And of the largest norm of an output of the kind: that of a bias in front of a norm vanishes but for rounding.
+/// Tolerance relative to the largest norm of an output of the same kind. The gradient of a bias before a normalisation
+/// is zero up to rounding.
 const NOISE: f64 = 1e-5;
 
-/// The form of a graph that runs.
+/// Form of the graph to run.
 #[derive(Clone, Copy)]
 enum Form {
     Optimised,
@@ -120,7 +122,8 @@ enum Form {
 struct TractSession {
     state: TypedSimpleState,
     plan: SessionSpec,
-    /// tract owns what it reads: each input is copied into the tensor of the run before, which nobody holds any more.
+    /// tract owns its inputs. Each input is copied into the tensor of the previous run, which has no other user by
+    /// then.
     inputs: Vec<Arc<Tensor>>,
 }
 
@@ -200,7 +203,7 @@ impl Session for TractSession {
     }
 }
 
-/// The chain of causes on one line, the outermost (which names the node) first.
+/// Chain of causes on one line, outermost first. The outermost cause names the node.
 fn one_line(error: &TractError) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -216,7 +219,7 @@ fn one_line(error: &TractError) -> String {
 mod tests {
     use super::*;
 
-    // A difference by rounding is accepted, and every other one is found.
+    // Accepts a difference by rounding, and detects any other difference.
     #[test]
     fn tolerates_rounding_and_nothing_else() {
         let written = [vec![3.0, 4.0], vec![1e-6], vec![f32::INFINITY]];

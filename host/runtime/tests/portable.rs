@@ -1,4 +1,4 @@
-//! Programs of the portable backend: refusals by name, folded constants, shared memory.
+//! Programs of the portable backend: named errors, constant folding, shared memory.
 
 use damper_onnx::graph::DType;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
@@ -10,7 +10,7 @@ fn spec(name: &str, shape: &[Dim]) -> TensorSpec {
     TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.to_vec() }
 }
 
-/// A model of `nodes`, and the plan for batches of `batch` rows.
+/// Model of `nodes`, and the plan for batches of `batch` rows.
 fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<NodeProto>) -> (ModelProto, SessionSpec) {
     let info = |spec: &TensorSpec| {
         let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { Extent::Fixed(*extent) } else { Extent::Batch };
@@ -35,7 +35,7 @@ fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
     make_node(op, &format!("node_{output}"), inputs, &[output], vec![])
 }
 
-// What has no kernel is refused by the node's name, when the model is loaded.
+// If an operator has no kernel, loading fails with the node's name.
 #[test]
 fn refusal_names_the_node() {
     let (x, y) = (spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("y", &[Dim::Batch, Dim::Fixed(3)]));
@@ -44,7 +44,7 @@ fn refusal_names_the_node() {
     assert!(error.starts_with("portable cannot run node 'node_y' (Softplus): "), "{error}");
 }
 
-// An output that joins samples is refused: samples run one at a time.
+// Outputs that join samples are errors because samples run one at a time.
 #[test]
 fn outputs_of_all_samples_are_refused() {
     let (x, y) = (spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("y", &[Dim::Fixed(3)]));
@@ -55,7 +55,8 @@ fn outputs_of_all_samples_are_refused() {
     assert!(error.contains("'y' joins the samples"), "{error}");
 }
 
-// Values of a sample share memory where they are not alive together; what follows from parameters runs once a step.
+// Values of a sample with disjoint lifetimes share memory. Values that depend only on parameters are computed once per
+// step.
 #[test]
 fn chain_shares_memory() {
     let (x, w) = (spec("x", &[Dim::Batch, Dim::Fixed(64)]), spec("w", &[Dim::Fixed(64)]));
@@ -66,11 +67,11 @@ fn chain_shares_memory() {
     let (graph, plan) = model(4, &[x, w], &y, nodes);
     let program = Program::new(&graph, &plan, ProgramForm::Small).unwrap();
     assert_eq!((program.of_parameters.len(), program.of_sample.len()), (1, 10));
-    // The sample, the parameter, what follows from it, and two values of the chain.
+    // The sample, the parameter, its function, and two values of the chain.
     assert_eq!(program.areas, [5 * 64, 0, 0]);
 }
 
-// A batch axis behind another one is read and written sample by sample.
+// If the batch axis is the second, the session reads and writes sample by sample.
 #[test]
 fn batch_axis_may_be_the_second() {
     let (x, y) = (spec("x", &[Dim::Fixed(2), Dim::Batch]), spec("y", &[Dim::Fixed(2), Dim::Batch]));
@@ -82,7 +83,7 @@ fn batch_axis_may_be_the_second() {
     assert_eq!(read, x.map(|x| -x));
 }
 
-// A transpose in front of a product is read through, with the numbers of the transposed matrix.
+// A product reads through a transpose, with the values of the transposed matrix.
 #[test]
 fn product_reads_through_a_transpose() {
     let (x, y) = (

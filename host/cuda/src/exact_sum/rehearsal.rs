@@ -1,4 +1,4 @@
-//! The dry run of a sum on synthetic samples: fingerprints of rows, and a release that nobody sees.
+//! Dry run of a sum on synthetic samples: fingerprints of rows, and a release that cannot be read.
 
 use super::{ExactSum, State, StepNoise};
 use crate::device::Argument;
@@ -10,12 +10,12 @@ use damper_access::Unreleased;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 
 impl ExactSum {
-    /// Runs the release of the step that is open, of synthetic samples, with a public key. Nothing can be read after it. A device
-    /// takes the memory of a kernel at its first call: it must not be missing after a charge.
+    /// Releases the open step, of synthetic samples, with a public key. The result cannot be read. A device allocates
+    /// the memory of a kernel at its first call, and such an allocation must not fail after a charge.
     ///
     /// # Errors
     ///
-    /// No step was begun, the noise is of another grid, or the device failed.
+    /// Fails if no step was begun, the noise has another grid, or the device fails.
     pub fn rehearse_release(
         &mut self,
         mechanism: DiscreteGaussian<i64>,
@@ -30,12 +30,12 @@ impl ExactSum {
         self.totals.released.clear()
     }
 
-    /// A fingerprint of each row's bits. It shows whether a sample's gradient has the same bits in every row and next to every other sample.
-    /// For synthetic samples: a fingerprint is as secret as the gradient. Ends the step.
+    /// Fingerprint of each row's bits. It shows if a sample's gradient has the same bits in every row and next to every
+    /// other sample. Only for synthetic samples, because a fingerprint is as secret as the gradient. Ends the step.
     ///
     /// # Errors
     ///
-    /// The sizes do not fit, or the device failed.
+    /// Fails if the sizes do not fit, or the device fails.
     pub fn fingerprints(&mut self, gradients: &[DeviceTensor<'_>], _: Unreleased) -> Result<Vec<u64>, DeviceError> {
         self.state = State::Idle;
         self.upload_parts(gradients)?;

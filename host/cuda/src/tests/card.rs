@@ -1,15 +1,15 @@
-//! The kernels on a card, if this machine has one: the comparisons that emulation passes too.
+//! Tests the kernels on a card, if this machine has one, with the same comparisons as the emulation.
 
 use super::{noise, step, sums, updates, wiping};
 use crate::card::cubin;
 use crate::{Card, CudaDevice, DeviceError};
 use std::sync::Arc;
 
-/// The needs that `DAMPER_REQUIRE` names to make a missing card a failure, and a missing compiler for cards.
+/// Names in `DAMPER_REQUIRE` that make a missing card or a missing NVRTC a failure.
 const CARD: &str = "cuda";
 const NVRTC: &str = "nvrtc";
 
-/// A machine without a card, driver or NVRTC gets an error, not a panic.
+/// Opens the card. A machine without a card, driver or NVRTC must give an error, not a panic.
 fn card() -> Option<Arc<dyn CudaDevice>> {
     match Card::open(0) {
         Ok(card) => Some(Arc::new(card)),
@@ -42,7 +42,7 @@ fn missing_card_is_an_error() {
     assert!(matches!(Card::open(1000).err(), Some(DeviceError::NoDevice(_))));
 }
 
-// Without a card: NVRTC takes the kernels for these architectures.
+// Without a card, NVRTC compiles the kernels for these architectures.
 #[test]
 fn nvrtc_compiles_the_kernels() {
     for architecture in ["sm_80", "sm_90"] {

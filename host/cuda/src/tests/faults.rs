@@ -1,4 +1,4 @@
-//! Faults planted in the kernels: the comparisons of the other tests see each of them.
+//! Plants faults in the kernels. The comparisons of the other tests must detect each of them.
 
 use super::sums::cases;
 use super::{NEED, noise, updates, wiping};
@@ -6,7 +6,7 @@ use crate::{CudaDevice, DeviceError, EmulatedDevice, emulated_source};
 use damper_core::noise::ChaCha20;
 use std::sync::Arc;
 
-/// A device whose kernels have `after` in place of `before`. Returns nothing if no C++ compiler is here.
+/// Device whose kernels have `after` instead of `before`. `None` without a C++ compiler.
 fn faulty(before: &str, after: &str) -> Option<Arc<dyn CudaDevice>> {
     let source = emulated_source();
     assert_eq!(source.matches(before).count(), 1, "{before}");
@@ -24,18 +24,18 @@ fn faulty(before: &str, after: &str) -> Option<Arc<dyn CudaDevice>> {
 fn faults_of_the_sum_are_seen() {
     let cases = cases(150, 1500);
     for (before, after) in [
-        // A wrong lane, fold, block and precision.
+        // Wrong lane, fold, block and precision.
         ("(lane - piece.at) % LANES", "lane"),
         ("add(l[0], l[4]), add(l[2], l[6])", "add(l[0], l[2]), add(l[4], l[6])"),
         ("low = add(low, add(", "low = add(0.0f, add("),
-        // Rounding, the limit of a coordinate, the sign.
+        // Rounding, the limit of a coordinate, and the sign.
         ("(i32)truncate(size", "(i32)std::nearbyint(size"),
         ("size > units ? units : size", "size"),
         ("bits_of(x) >> 31 ? -magnitude", "grad < 0.0f ? magnitude"),
-        // Samples that are absent, or have no norm.
+        // Samples that are absent or have no norm.
         ("present[row] ? norm", "true ? norm"),
         ("is_finite(whole) && is_finite(scale)", "is_finite(scale)"),
-        // The bound, and what is taken out when it is exceeded.
+        // The bound, and the correction of rows above it.
         ("state.squares > units * units", "state.squares >= units * units"),
         ("squares += (u64)((i64)q * q)", "squares += (u64)((i64)q * (q - 1))"),
         ("takes_out ? rounded(grads[e], before, units) : 0", "0"),
@@ -55,7 +55,7 @@ fn faults_of_the_noise_are_seen() {
     let generator = ChaCha20::simulation(17);
     let sigma = (1 << 20) + 3;
     let opposite: Vec<i64> = noise::draws(sigma, 1 << 21, &generator).iter().map(|z| -z).collect();
-    // Rare branches need all of them: some are taken once in 350,000 draws.
+    // Rare branches need all draws: some occur once in 350,000 draws.
     let [few, all] = [&opposite[..1 << 14], &opposite[..]];
     for (before, after, opposite) in [
         ("d = turned(d ^ a, 16)", "d = turned(d ^ a, 15)", few),
@@ -79,14 +79,14 @@ fn faults_of_the_noise_are_seen() {
 fn a_sum_that_is_not_wiped_is_seen() {
     let Some(device) = faulty("sum[i] = 0;\n        released", "released") else { return };
     assert_eq!(wiping::check_drawn(&device), Err("sum"));
-    // The host wipes it, too.
+    // The host also wipes it.
     assert_eq!(wiping::check(&device), Ok(()));
 }
 
 #[test]
 fn faults_of_updates_are_seen() {
     for (before, after) in [
-        // The order of operations, and what is kept.
+        // Order of operations, and stored state.
         ("sub(mul(tap.b, grad), mul(tap.a, y))", "add(mul(tap.b, grad), mul(tap.a, y))"),
         ("memory[(k + 1) * dim + i]", "memory[k * dim + i]"),
         ("filtered[i] = saturated(mul(y, correction))", "filtered[i] = y"),

@@ -1,11 +1,11 @@
-//! Gradients of samples: ordinary gradients, and those that break a careless sum.
+//! Gradients of samples: ordinary gradients, and gradients that break a careless sum.
 
 use damper_testing::Random;
 
-/// Kinds of gradients.
+/// Number of kinds of gradients.
 pub(super) const KINDS: usize = 12;
 
-/// A gradient of a kind.
+/// Gradient of a kind.
 pub(super) fn gradient(kind: usize, dim: usize, random: &mut Random) -> Vec<f32> {
     let scale = [1.0, 1e-3, 30.0][random.below(3)];
     let mut grad: Vec<f32> = (0..dim).map(|_| random.signed() * scale).collect();
@@ -14,19 +14,19 @@ pub(super) fn gradient(kind: usize, dim: usize, random: &mut Random) -> Vec<f32>
     match kind {
         0 => put(f32::NAN),
         1 => put(f32::NEG_INFINITY),
-        // Its square is not an f32.
+        // Its square exceeds f32.
         2 => put(1e30),
-        // Its square is one.
+        // Its square is a finite f32.
         3 => put(-1e18),
-        // Squares underflow: the norm is 0 or nearly so.
+        // Squares underflow, and the norm is 0 or nearly 0.
         4 => grad.iter_mut().for_each(|g| *g = *g / scale * 3e-23),
         5 => grad.iter_mut().for_each(|g| *g = f32::from_bits(g.to_bits() & 0x807f_ffff)),
         6 => grad.fill(scale),
         7 => grad.fill(0.0),
-        // One of many equals: the squares round.
+        // Equal magnitudes with rounded squares.
         8 => grad.iter_mut().for_each(|g| *g = scale.copysign(*g)),
         9 => grad.iter_mut().for_each(|g| *g *= 10f32.powi(random.below(8) as i32 - 6)),
-        // Alone and far above a small threshold, while the norm underflows.
+        // A single non-zero coordinate far above a small threshold, while the norm underflows.
         10 => grad.iter_mut().enumerate().for_each(|(i, g)| *g = if i == place { 2e-23 } else { 0.0 }),
         _ => {}
     }

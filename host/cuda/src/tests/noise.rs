@@ -1,4 +1,4 @@
-//! Noise, draw for draw that of `damper-core`.
+//! Noise equals that of `damper-core`, draw for draw.
 
 use super::device;
 use crate::{CudaDevice, ExactSum, StepNoise, SumShape, ThreadOrder};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const STEP: u32 = 0x8000_0007;
 const BITS: u32 = 8;
 
-/// The noise of `damper-core` for each coordinate of a step.
+/// Noise of `damper-core` for each coordinate of a step.
 pub(super) fn draws(sigma: u32, dim: usize, generator: &NoiseRng) -> Vec<i64> {
     let mechanism = DiscreteGaussian::<i64>::new(Grid::new(BITS).unwrap(), sigma).unwrap();
     let chunks = (0..dim.div_ceil(CHUNK)).flat_map(|chunk| {
@@ -22,7 +22,7 @@ pub(super) fn draws(sigma: u32, dim: usize, generator: &NoiseRng) -> Vec<i64> {
     chunks.collect()
 }
 
-/// The release of this sum by the device.
+/// Release of this sum by the device.
 pub(super) fn release(device: &Arc<dyn CudaDevice>, sum: &[i64], sigma: u32, generator: &NoiseRng) -> Vec<f32> {
     let grid = Grid::new(BITS).unwrap();
     let shape = SumShape { parts: &[sum.len()], rows: 1, layers: None, grid };
@@ -36,8 +36,8 @@ pub(super) fn release(device: &Arc<dyn CudaDevice>, sum: &[i64], sigma: u32, gen
     released
 }
 
-// A sum that is the opposite of the noise is released as zeros, if all 64 bits of each draw are those of the core. One draw in 350,000
-// is decided by all digits.
+// A sum that is the negative of the noise is released as zeros, if all 64 bits of each draw match the core. One draw in
+// 350,000 depends on all digits.
 pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     let generator = ChaCha20::simulation(17);
     for sigma in [1, 7, 1024, (1 << 20) + 3, MAX_SIGMA - 1] {
@@ -54,7 +54,7 @@ fn draws_are_those_of_core() {
     }
 }
 
-// Sums near the ends of 64 bits wrap, and large sums round to the nearest float.
+// Sums near the limits of 64 bits wrap around, and large sums round to the nearest float.
 #[test]
 fn noisy_sums_round_as_in_core() {
     let Some(device) = device(ThreadOrder::Reversed) else { return };

@@ -1,8 +1,8 @@
-//! The contribution of a sample, computed slowly and plainly.
+//! Slow and simple reference for the contribution of a sample.
 
 use damper_core::clip::{AnyRule, Clip as _, Layer};
 
-/// The norm by blocks of 1024 coordinates: lanes in f32, totals in two f32s. Not finite if it has none.
+/// Norm by blocks of 1024 coordinates: lanes in f32, totals in two f32s. Not finite if the sample has no norm.
 pub(super) fn norm(grad: &[f32]) -> f32 {
     let (mut high, mut low) = (0f32, 0f32);
     for block in grad.chunks(1024) {
@@ -32,7 +32,7 @@ fn divisor(rule: AnyRule, norm: f32, threshold: f32) -> f32 {
     }
 }
 
-/// The integers of coordinates that are clipped together, at the first scale at which their squares are within the bound.
+/// Integers of coordinates that are clipped together, at the first scale for which their squares are within the bound.
 fn segment(grad: &[f32], units: u32, first: f32) -> Vec<i64> {
     if !first.is_finite() {
         return vec![0; grad.len()];
@@ -50,7 +50,7 @@ fn segment(grad: &[f32], units: u32, first: f32) -> Vec<i64> {
     }
 }
 
-/// The norm of a sample, and what it adds to each coordinate.
+/// Norm of a sample, and its contribution to each coordinate.
 pub(super) fn sample(
     grad: &[f32],
     bits: u32,

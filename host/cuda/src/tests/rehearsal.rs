@@ -1,4 +1,4 @@
-//! Tests of the dry run of a sum: fingerprints of rows, and a release that nobody sees.
+//! Tests of the dry run of a sum: fingerprints of rows, and a release that cannot be read.
 
 use super::device;
 use super::sums::{upload, words};
@@ -17,7 +17,7 @@ fn fingerprints_differ_with_the_bits() {
     let mut random = Random(3);
     let first: Vec<f32> = (0..dim).map(|_| random.below(1000) as f32 * 0.001).collect();
     let mut rows = vec![first.clone(); 9];
-    // A bit, a sign of zero, another NaN, two coordinates that changed places, the last coordinate.
+    // A changed bit, a sign of zero, another NaN, two swapped coordinates, the last coordinate.
     rows[1][900] = f32::from_bits(rows[1][900].to_bits() ^ 1);
     (rows[2][5], rows[3][5], rows[4][5], rows[5][5]) = (0.0, -0.0, f32::NAN, f32::from_bits(f32::NAN.to_bits() | 1));
     rows[6].swap(10, 2000);
@@ -48,7 +48,8 @@ fn fingerprints_differ_with_the_bits() {
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-// A rehearsed release shows nothing, leaves nothing, and takes no step's noise. So does a discarded sum.
+// A rehearsed release reveals nothing, leaves nothing, and does not use the noise of a step. The same holds for a
+// discarded sum.
 #[test]
 fn rehearsal_leaves_nothing() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };

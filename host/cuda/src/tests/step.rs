@@ -1,4 +1,4 @@
-//! Whole steps on the device and in `damper-core`.
+//! Complete steps on the device and in `damper-core`.
 
 use super::device;
 use super::sums::upload;
@@ -32,7 +32,7 @@ const START: f32 = 0.5;
 
 type Step<F, O> = PrivateStep<F, O, DiscreteGaussian<i64>>;
 
-/// A filter, an optimizer, and the memory of both.
+/// Filter, optimizer, and the states of both.
 struct Method<F, FS, O, OS> {
     filter: F,
     filter_state: fn() -> FS,
@@ -41,7 +41,7 @@ struct Method<F, FS, O, OS> {
     on_device: (DeviceFilter, DeviceOptimizer),
 }
 
-/// The gradients of a step's samples. One of them is not finite.
+/// Gradients of a step's samples. One of them is not finite.
 fn samples(step: usize) -> Vec<Vec<f32>> {
     let mut random = Random(step as u64);
     let mut samples: Vec<Vec<f32>> = (0..2 * ROWS - 1).map(|_| (0..DIM).map(|_| random.signed()).collect()).collect();
@@ -63,7 +63,7 @@ impl<F: Filter<FS>, FS, O: Optimizer<OS>, OS> Method<F, FS, O, OS> {
         .unwrap()
     }
 
-    /// The parameters after steps that `each` takes.
+    /// Parameters after the steps that `each` runs.
     fn train(
         &self,
         mut each: impl FnMut(&Step<F, O>, usize, Open<'_, Step<F, O>, FS, OS>, &mut [f32], &NoiseRng),
@@ -79,8 +79,8 @@ impl<F: Filter<FS>, FS, O: Optimizer<OS>, OS> Method<F, FS, O, OS> {
         params
     }
 
-    /// Takes the same steps in the core and twice on the device. The released mean goes through the filter and the optimizer of the core, and
-    /// through those of the device.
+    /// Runs the same steps in the core and twice on the device. The released mean goes once through the filter and
+    /// optimizer of the core, and once through those of the device.
     fn check(self, device: &Arc<dyn CudaDevice>) {
         let expected = self.train(|_, number, mut open, params, generator| {
             samples(number).iter().for_each(|grad| open.add(grad).unwrap());
@@ -117,9 +117,9 @@ impl<F: Filter<FS>, FS, O: Optimizer<OS>, OS> Method<F, FS, O, OS> {
     }
 }
 
-/// Adds a chunk of samples that may be fewer than its rows.
+/// Adds a chunk of samples, which may have fewer samples than rows.
 fn add(sum: &mut ExactSum, device: &Arc<dyn CudaDevice>, chunk: &[Vec<f32>]) {
-    // Rows that are missing hold what must not count.
+    // Missing rows have values that must not count.
     let rows: Vec<&[f32]> = (0..ROWS).map(|row| chunk.get(row).map_or(&[3.0; DIM][..], Vec::as_slice)).collect();
     let present: Vec<bool> = (0..ROWS).map(|row| row < chunk.len()).collect();
     let mut at = 0;
@@ -133,7 +133,7 @@ fn add(sum: &mut ExactSum, device: &Arc<dyn CudaDevice>, chunk: &[Vec<f32>]) {
     assert!(norms.iter().zip(&present).filter(|(norm, _)| norm.is_some()).all(|(_, present)| *present));
 }
 
-/// DP-SGD with momentum, and DOPPLER with Adam.
+/// Checks DP-SGD with momentum, and DOPPLER with Adam.
 pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     let sgd = Method {
         filter: Identity,

@@ -1,4 +1,4 @@
-//! The sum of a chunk of samples.
+//! Sum of a chunk of samples.
 
 use super::gradients::{KINDS, gradient};
 use super::{device, reference};
@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A chunk of samples and how it is summed.
+/// Chunk of samples, with the settings of its sum.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) parts: Vec<usize>,
@@ -37,7 +37,7 @@ impl Case {
         self.kinds.iter().map(|kind| gradient(*kind, self.dim(), &mut random)).collect()
     }
 
-    /// Norms and sum of the device.
+    /// Norms and sum from the device.
     pub(super) fn on_device(&self, device: &Arc<dyn CudaDevice>) -> (Vec<Option<f32>>, Vec<i64>) {
         let rows = self.rows();
         let layers = self.layers.as_ref().map(|layers| Layers::new(layers).unwrap());
@@ -60,7 +60,7 @@ impl Case {
         (norms, words(&sum))
     }
 
-    /// The same, slowly.
+    /// Norms and sum from the slow reference.
     fn slowly(&self) -> (Vec<Option<f32>>, Vec<i64>) {
         let mut sum = vec![0; self.dim()];
         let rows = self.rows();
@@ -75,7 +75,7 @@ impl Case {
         (norms.collect(), sum)
     }
 
-    /// The same of `damper-core`.
+    /// Norms and sum from `damper-core`.
     fn by_core(&self) -> (Vec<Option<f32>>, Vec<i64>) {
         match (self.rule, &self.layers) {
             (AnyRule::Flat, None) => self.by(&FlatL2),
@@ -100,7 +100,7 @@ impl Case {
         (norms.collect(), sum)
     }
 
-    /// Compares the device with the slow sum, and with `damper-core` if its norms have the same order of sums.
+    /// Compares the device with the slow reference, and with `damper-core` if its norms have the same order of sums.
     pub(super) fn check(&self, device: &Arc<dyn CudaDevice>) -> Result<(), TestCaseError> {
         let (norms, sum) = self.on_device(device);
         let bits = |norms: &[Option<f32>]| norms.iter().map(|norm| norm.map(f32::to_bits)).collect::<Vec<_>>();
@@ -114,13 +114,13 @@ impl Case {
     }
 }
 
-/// The columns of a chunk that are one tensor.
+/// Uploads the columns of a chunk that are one tensor.
 pub(super) fn upload(device: &Arc<dyn CudaDevice>, rows: &[impl AsRef<[f32]>], columns: Range<usize>) -> DeviceMemory {
     let floats = rows.iter().flat_map(|row| &row.as_ref()[columns.clone()]);
     DeviceMemory::of(device, &floats.flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap()
 }
 
-/// The words of a sum.
+/// Words of a sum.
 pub(super) fn words(sum: &ExactSum) -> Vec<i64> {
     let mut bytes = vec![0; sum.dim() * 8];
     sum.totals.sum.download(&mut bytes).unwrap();
@@ -156,7 +156,7 @@ fn case(most: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// The same cases each time.
+/// Deterministic cases.
 pub(super) fn cases(count: usize, most: usize) -> Vec<Case> {
     let mut runner = TestRunner::deterministic();
     (0..count).map(|_| case(most).new_tree(&mut runner).unwrap().current()).collect()
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-// Groups of rows: as many as a thread adds in 32 bits, and more.
+// Groups of as many rows as a thread adds in 32 bits, and more.
 #[test]
 fn many_rows_do_not_overflow() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
@@ -204,7 +204,7 @@ fn many_rows_do_not_overflow() {
     }
 }
 
-// A sample whose squares underflow shrinks many times, so that the order of the loop shows.
+// A sample whose squares underflow shrinks many times, which exposes the order of the loop.
 #[test]
 fn underflowed_samples_shrink_to_fit() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };

@@ -1,6 +1,6 @@
-//! The table of the Gaussian is that of `damper-core`.
+//! The table of the Gaussian equals that of `damper-core`.
 
-/// The hexadecimal numbers of each array, in order.
+/// Hexadecimal numbers of each array, in order.
 fn numbers(text: &str, starts: &str) -> Vec<Vec<u32>> {
     let arrays = text.split(starts).skip(1).map(|array| {
         let (_, array) = array.split_once('=').unwrap();

@@ -1,4 +1,4 @@
-//! Filters, optimizers and averages against those of `damper-core`.
+//! Compares filters, optimizers and averages with those of `damper-core`.
 
 use super::device;
 use crate::{CudaDevice, DeviceFilter, DeviceMemory, DeviceOptimizer, DeviceParams, ThreadOrder};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const DIM: usize = 1100;
 const STEPS: u32 = 12;
 
-/// A released mean: small values, and each that a float can be short of infinity.
+/// Released mean: small values, and extreme finite floats.
 fn released(step: u32, random: &mut Random) -> Vec<f32> {
     let sizes = [1e-3, 1.0, 1e-38, 3e38, 1e20, 0.0, f32::MAX, 1e-44];
     let size = |i: usize, step: u32| match (i % 5, step) {
@@ -29,7 +29,7 @@ fn released(step: u32, random: &mut Random) -> Vec<f32> {
     (0..DIM).map(|i| of(random.signed(), size(i, step))).collect()
 }
 
-/// The values of a state, in the order in which it gives them.
+/// Values of a state, in the order in which the state visits them.
 fn values<E>(each: impl FnOnce(&mut dyn FnMut(StateField<'_>)) -> Result<(), E>) -> Vec<String> {
     let mut all = Vec::new();
     let taken = each(&mut |field| {
@@ -43,7 +43,7 @@ fn values<E>(each: impl FnOnce(&mut dyn FnMut(StateField<'_>)) -> Result<(), E>)
     all
 }
 
-/// As [`values`], of the core.
+/// Like [`values`], for the core.
 fn values_of(state: &mut impl SaveState) -> Vec<String> {
     values(|take| {
         state.each(take);
@@ -55,7 +55,7 @@ fn bits(all: &[impl AsRef<[f32]>]) -> Vec<Vec<u32>> {
     all.iter().map(|floats| floats.as_ref().iter().map(|x| x.to_bits()).collect()).collect()
 }
 
-/// Takes the same steps on both sides and compares parameters, states and mean after each.
+/// Runs the same steps on both sides and compares parameters, states and mean after each.
 fn compare<F, FS: SaveState, O, OS: SaveState>(
     device: &Arc<dyn CudaDevice>,
     (filter, mut filter_state): (F, FS),
@@ -115,7 +115,7 @@ fn zeros() -> Vec<f32> {
     vec![0.0; DIM]
 }
 
-/// Each optimizer after one filter.
+/// Checks each optimizer after one filter.
 fn each_optimizer<F: Filter<FS>, FS: SaveState>(
     device: &Arc<dyn CudaDevice>,
     filter: impl Fn() -> (F, FS),
@@ -152,7 +152,7 @@ fn each_optimizer<F: Filter<FS>, FS: SaveState>(
     compare(device, filter(), (ada_grad, AdaGradState { sum: zeros() }), (on_device.clone(), there));
 }
 
-/// All filters and optimizers.
+/// Checks all filters and optimizers.
 pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     each_optimizer(device, || (Identity, ()), &DeviceFilter::Identity);
     for (a, b) in SETS.iter().map(|set| (set.a, set.b)).chain([(&[-0.5, 0.0][..], &[0.2, 0.1, -0.05, 0.02, 0.0][..])]) {

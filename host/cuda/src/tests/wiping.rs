@@ -47,7 +47,7 @@ fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 10] {
     ]
 }
 
-/// A sum of two samples that are not zeros.
+/// Sum of two non-zero samples.
 fn filled(device: &Arc<dyn CudaDevice>) -> ExactSum {
     let mut sum = sum(device).unwrap();
     let grads: Vec<u8> = (0..2 * DIM).flat_map(|i| (i as f32).to_le_bytes()).collect();
@@ -61,14 +61,14 @@ fn filled(device: &Arc<dyn CudaDevice>) -> ExactSum {
     sum
 }
 
-/// Names what is not wiped after a release.
+/// Returns the name of a memory that is not wiped after a release.
 pub(super) fn check(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (mut sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.release(&noise(&generator, 16), Unreleased::claim()).unwrap();
     secrets(&sum).into_iter().find(|(_, memory)| !is_zero(memory)).map_or(Ok(()), |(name, _)| Err(name))
 }
 
-/// The same of the sum alone, once the kernel has released it and before the host wipes anything.
+/// The same for the sum alone, after the kernel has released it and before the host wipes anything.
 pub(super) fn check_drawn(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.draw(&noise(&generator, 16), 1.0, Unreleased::claim()).unwrap();
@@ -111,7 +111,7 @@ fn calls_out_of_order_are_errors() {
     sum.release(&StepNoise { step: 6, ..noise16 }, access).unwrap();
 }
 
-// A device without room fails when the sum is made, and keeps nothing.
+// A device without room fails at construction of the sum, and stores nothing.
 #[test]
 fn missing_room_is_an_error_before_the_step() {
     let emulated = match EmulatedDevice::new(ThreadOrder::Numbered, 10_000) {
@@ -128,7 +128,7 @@ fn missing_room_is_an_error_before_the_step() {
     assert_eq!(emulated.taken(), (0, 0));
 }
 
-// Sizes that the device's arithmetic does not hold.
+// Sizes that exceed the device's arithmetic.
 #[test]
 fn sizes_out_of_range_are_refused() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
@@ -140,7 +140,7 @@ fn sizes_out_of_range_are_refused() {
     assert!(!refused(&[5], 3) && !refused(&[], 1) && !refused(&[0, 0], 1));
 }
 
-// A sum that went to the host and came back is released as one that stayed.
+// A sum that was moved to the host and back has the same release as a sum that stayed.
 #[test]
 fn words_move_to_the_host_and_back() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
@@ -156,7 +156,7 @@ fn words_move_to_the_host_and_back() {
     let mut words = vec![0; DIM];
     sum.take_words(&mut words, access).unwrap();
     assert!(is_zero(&sum.totals.sum) && words[DIM - 1] > 0);
-    // The noise alone would uncover a sum that the host has released with the same noise.
+    // The noise alone would reveal a sum that the host has released with the same noise.
     assert!(matches!(sum.release(&noise(&generator, 16), access), Err(DeviceError::Order(_))));
     assert!(matches!(sum.take_words(&mut vec![0; DIM], access), Err(DeviceError::Order(_))));
     assert!(matches!(sum.put_words(&words[1..], access), Err(DeviceError::Shape(_))));

@@ -9,27 +9,29 @@ use damper_core::filter::Gain;
 use damper_core::state::StateField;
 use std::sync::Arc;
 
-/// A filter with the settings of the same filter of `damper-core`, which checks them.
+/// Filter with the settings of the same filter in `damper-core`, which checks them.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DeviceFilter {
-    /// None.
+    /// No filter.
     Identity,
-    /// [`Iir`](damper_core::filter::Iir), or without the bias correction [`Uncorrected`](damper_core::filter::Uncorrected).
+    /// [`Iir`](damper_core::filter::Iir), or without the bias correction
+    /// [`Uncorrected`](damper_core::filter::Uncorrected).
     Iir {
-        /// `a_1, a_2, …`
+        /// Coefficients `a_1, a_2, …`
         a: Vec<f32>,
-        /// `b_0, b_1, …`
+        /// Coefficients `b_0, b_1, …`
         b: Vec<f32>,
         /// True if the output is divided by the step response.
         is_corrected: bool,
-        /// The parameter `ORDER` of that filter. Its state has so many scalars.
+        /// Parameter `ORDER` of that filter, which is the number of scalars in its state.
         capacity: usize,
     },
-    /// [`Kalman`](damper_core::filter::Kalman) with this gain and one gradient a sample ([`LookAhead::One`](damper_core::filter::LookAhead::One)).
+    /// [`Kalman`](damper_core::filter::Kalman) with this gain and one gradient per sample
+    /// ([`LookAhead::One`](damper_core::filter::LookAhead::One)).
     Kalman(Gain),
 }
 
-/// The filter's state. The identity has none.
+/// State of the filter. The identity has none.
 pub(super) enum FilterMemory {
     Identity,
     Iir(Box<IirMemory>),
@@ -41,7 +43,7 @@ pub(super) struct IirMemory {
     direct: f32,
     taps: Vec<(f32, f32)>,
     is_corrected: bool,
-    /// The states of the input 1, 1, 1, …
+    /// States for the input 1, 1, 1, …
     ones: Vec<f64>,
     coefficients: DeviceMemory,
     memory: DeviceMemory,
@@ -55,7 +57,7 @@ impl FilterMemory {
             DeviceFilter::Kalman(gain) => return Ok(Self::Kalman(Box::new(KalmanMemory::new(device, gain, dim)?))),
             DeviceFilter::Iir { a, b, is_corrected, capacity } => (a, b, is_corrected, capacity),
         };
-        // Zeros at the end make no order.
+        // Trailing zeros do not count towards the order.
         let last = |of: &[f32]| of.iter().rposition(|x| *x != 0.0).map_or(0, |last| last + 1);
         let order = last(&a).max(last(&b).saturating_sub(1));
         if order > capacity {
@@ -76,7 +78,7 @@ impl FilterMemory {
         })))
     }
 
-    /// The filtered gradient of this step.
+    /// Filtered gradient of this step.
     pub(super) fn apply<'a>(
         &'a mut self,
         device: &Arc<dyn CudaDevice>,
@@ -102,7 +104,7 @@ impl FilterMemory {
         Ok(&iir.filtered)
     }
 
-    /// The point at which gradients of the coming step are wanted.
+    /// Evaluation point for the gradients of the next step.
     pub(super) fn point<'a>(
         &'a self,
         device: &Arc<dyn CudaDevice>,
@@ -114,7 +116,7 @@ impl FilterMemory {
         }
     }
 
-    /// Keeps what it needs of the parameters before and after an update.
+    /// Stores the parameters before an update, or their change after it, if the filter needs them.
     pub(super) fn keep_move(
         &self,
         device: &Arc<dyn CudaDevice>,
@@ -127,7 +129,7 @@ impl FilterMemory {
         }
     }
 
-    /// Gives each value to `take`, as the state of the same filter of `damper-core` does.
+    /// Passes each value to `take`, in the same way as the state of the same filter in `damper-core`.
     pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         let iir = match self {
             Self::Identity => return Ok(()),
@@ -142,7 +144,7 @@ impl FilterMemory {
 }
 
 impl IirMemory {
-    /// The next `c_t`, in f64.
+    /// Computes the next `c_t`, in f64.
     fn advance(&mut self) -> f64 {
         let y = f64::from(self.direct) + self.ones.first().copied().unwrap_or(0.0);
         for (i, (a, b)) in self.taps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! DiSK's filter with one gradient a sample, at the point ahead.
+//! DiSK's filter with one gradient per sample, at the look-ahead point.
 
 use crate::device::{Argument, CudaDevice, by_coordinate};
 use crate::error::DeviceError;
@@ -12,9 +12,9 @@ pub(super) struct KalmanMemory {
     dim: usize,
     settings: Gain,
     started: bool,
-    /// `κ` of the coming step.
+    /// `κ` of the next step.
     gain: f64,
-    /// `p` before it.
+    /// `p` before the next step.
     uncertainty: f64,
     filtered: DeviceMemory,
     moved: DeviceMemory,
@@ -39,7 +39,7 @@ impl KalmanMemory {
         })
     }
 
-    /// The point at which gradients of the coming step are wanted.
+    /// Evaluation point for the gradients of the next step.
     pub(super) fn point<'a>(
         &'a self,
         device: &Arc<dyn CudaDevice>,
@@ -67,7 +67,7 @@ impl KalmanMemory {
         let gain = self.gain;
         let is_later = std::mem::replace(&mut self.started, true);
         let has_weights = is_later && gain != 1.0;
-        // The first step leaves the uncertainty alone.
+        // The first step does not change the uncertainty.
         if is_later {
             self.uncertainty = self.settings.next(self.uncertainty).1;
             self.gain = self.settings.next(self.uncertainty).0;
@@ -84,7 +84,7 @@ impl KalmanMemory {
         Ok(&self.filtered)
     }
 
-    /// Keeps the parameters before an update, or how far they have moved after it.
+    /// Stores the parameters before an update, or their change after it.
     pub(super) fn keep_move(
         &self,
         device: &Arc<dyn CudaDevice>,

@@ -1,4 +1,5 @@
-//! Optimizers. The scalars of a step are computed here, as `damper-core` computes them, and the coordinates move on the device.
+//! Optimizers. The scalars of a step are computed here, as in `damper-core`, and the coordinates are updated on the
+//! device.
 
 use crate::device::{Argument, CudaDevice, by_coordinate};
 use crate::error::DeviceError;
@@ -8,7 +9,7 @@ use damper_core::optimizer::Begin;
 use damper_core::state::StateField;
 use std::sync::Arc;
 
-/// An optimizer with the settings of the same optimizer of `damper-core`, which checks them.
+/// Optimizer with the settings of the same optimizer in `damper-core`, which checks them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs)] // The fields are those of the optimizer that each variant names.
 pub enum DeviceOptimizer {
@@ -25,7 +26,7 @@ pub enum DeviceOptimizer {
 }
 
 impl DeviceOptimizer {
-    /// Vectors of `D` words that it keeps.
+    /// Number of state vectors, each of `D` words.
     fn vectors(&self) -> usize {
         match self {
             Self::Sgd { momentum: 0.0, .. } => 0,
@@ -35,35 +36,35 @@ impl DeviceOptimizer {
     }
 }
 
-/// The optimizer's state.
+/// State of the optimizer.
 pub(super) struct OptimizerMemory {
     optimizer: DeviceOptimizer,
     dim: usize,
     vectors: Vec<DeviceMemory>,
-    /// Of both moments: the power of β, or the weight, and the average of the noise's variance.
+    /// Scalar states: for both moments, the power of β or the weight, and the average of the noise's variance.
     first: f64,
     second: f64,
     noise: f64,
 }
 
-/// The scalars of one step of an Adam.
+/// Scalars of one Adam step.
 struct AdamScalars {
     keep: f32,
     rate: f32,
     scale: f32,
     betas: [(f32, f32); 2],
-    /// 0: the root and epsilon, 1: the larger of them, 2: without the noise.
+    /// 0: sum of root and epsilon. 1: their maximum. 2: root without the noise.
     denominator: u32,
     epsilon: f32,
     noise: f32,
 }
 
-/// `S` of a step's scalar.
+/// Converts a step's scalar to f32, saturating at the largest finite value.
 fn narrow(x: f64) -> f32 {
     (x as f32).clamp(-f32::MAX, f32::MAX)
 }
 
-/// The factors of a moving average.
+/// Factors of a moving average.
 fn weights(beta: f64) -> (f32, f32) {
     (beta as f32, (1.0 - beta) as f32)
 }
@@ -79,7 +80,7 @@ impl OptimizerMemory {
         Ok(Self { optimizer, dim, vectors, first, second, noise: 0.0 })
     }
 
-    /// Gives each value to `take`, as the state of the same optimizer of `damper-core` does.
+    /// Passes each value to `take`, in the same way as the state of the same optimizer in `damper-core`.
     pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
         take(StateField::Owner(match self.optimizer {
             DeviceOptimizer::Sgd { .. } => "sgd",
@@ -101,7 +102,7 @@ impl OptimizerMemory {
         Ok(())
     }
 
-    /// Moves the parameters by the filtered gradient. Second moments are those of the released gradient.
+    /// Updates the parameters by the filtered gradient. Second moments are those of the released gradient.
     pub(super) fn update(
         &mut self,
         device: &Arc<dyn CudaDevice>,
@@ -122,7 +123,7 @@ impl OptimizerMemory {
                     Argument::Float(momentum),
                     Argument::Narrow(nesterov.into()),
                     Argument::Float(weight_decay),
-                    // Without momentum there is none, and the kernel does not read it.
+                    // Without momentum the kernel does not read this vector.
                     self.vectors.first().unwrap_or(params).argument(),
                 ];
                 by_coordinate(device, CudaKernel::UpdateSgd, self.dim, &arguments)

@@ -1,13 +1,13 @@
-//! Numbers from a distribution: a function of seed, name and index, the same bits on every machine.
+//! Values of a distribution that depend only on seed, name and index, with the same bits on every machine.
 //!
-//! The first eight bytes of SHA-256(`seed`, eight bytes, then the name) seed the core's simulation generator (ChaCha20), so that
-//! a parameter's values depend neither on its place in the file nor on the other parameters. Chunk `i` of 1024 numbers
-//! is drawn from the words at (initialisation, step 0, chunk `i`):
+//! The first eight bytes of SHA-256(`seed`, eight bytes, then the name) seed the core's simulation generator
+//! (ChaCha20). So a parameter's values do not depend on its position in the file or on other parameters. Chunk `i` of
+//! 1024 values is drawn from the words at (initialisation, step 0, chunk `i`):
 //!
-//! - uniform: a number from each word `w`, low + (high − low) (2 ⌊w / 2⁸⌋ + 1) / 2²⁵ in f64, then rounded to f32;
-//! - normal: two numbers from two words by Box and Muller, as the core's continuous Gaussian makes them, in f32 with the
-//!   core's functions; mean + std z in f64, then rounded to f32. No |z| is above 6.67;
-//! - truncated normal: the same without the z beyond ±2.
+//! - uniform: a value from each word `w`, low + (high − low) (2 ⌊w / 2⁸⌋ + 1) / 2²⁵ in f64, then rounded to f32
+//! - normal: two values from two words by Box and Muller, like the core's continuous Gaussian, in f32 with the core's
+//!   functions. Then mean + std z in f64, rounded to f32. The maximum of |z| is 6.67.
+//! - truncated normal: the same, without the z beyond ±2
 
 use super::spec::Distribution;
 use damper_core::noise::{Address, CHUNK, ChaCha20, Generator, Purpose};
@@ -15,7 +15,7 @@ use damper_core::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
 use rand_core::Rng as _;
 use sha2::{Digest, Sha256};
 
-/// `length` numbers.
+/// Draws `length` values.
 pub(super) fn draw(distribution: Distribution, seed: u64, name: &str, length: usize) -> Vec<f32> {
     if let Distribution::Constant(value) = distribution {
         return vec![value as f32; length];
@@ -51,7 +51,7 @@ fn gaussians(values: &mut [f32], mean: f64, std: f64, most: f32, mut word: impl 
     }
 }
 
-/// Two standard normals from two words.
+/// Two standard normal values from two words.
 fn pair(u: u32, v: u32) -> [f32; 2] {
     const TWO_TO_MINUS_32: f32 = 1.0 / 4_294_967_296.0;
     const TAU_OVER_2_TO_24: f32 = std::f32::consts::TAU / 16_777_216.0;
@@ -75,7 +75,8 @@ mod tests {
         [mean(1) + centre, mean(2), mean(4)]
     }
 
-    /// Returns true if mean and variance are those given, within six standard errors (error rate 4e-9 in all at a fixed seed).
+    /// Returns true if mean and variance match the arguments within six standard errors (total error rate 4e-9 at a
+    /// fixed seed).
     fn agrees(values: &[f32], mean: f64, variance: f64, fourth: f64) -> bool {
         let [got_mean, got_variance, _] = moments(values, mean);
         let n = N as f64;
@@ -85,7 +86,8 @@ mod tests {
 
     #[test]
     fn moments_are_those_of_the_distribution() {
-        // Fourth central moments: (b - a)^4 / 80; 3 s^4; of a normal truncated at two: 0.773741 s^2 and 1.416080 s^4.
+        // Fourth central moments: (b - a)^4 / 80 (uniform), 3 s^4 (normal). For a normal truncated at two: 0.773741 s^2
+        // and 1.416080 s^4.
         for (distribution, mean, variance, fourth) in [
             (UNIFORM, -0.5, 0.75, 81.0 / 80.0),
             (NORMAL, 1.0, 0.25, 3.0 / 16.0),
@@ -93,10 +95,10 @@ mod tests {
         ] {
             let values = draw(distribution, 3, "w", N);
             assert!(agrees(&values, mean, variance, fourth), "{distribution:?}: {:?}", moments(&values, mean));
-            // Controls: a spread that is off by 2 %, a mean off by 2 % of the deviation.
+            // Negative controls: a variance that is off by 4 %, and a mean that is off by 2 % of the deviation.
             assert!(!agrees(&values, mean, variance * 1.04, fourth), "{distribution:?}");
             assert!(!agrees(&values, mean + 0.02 * variance.sqrt(), variance, fourth), "{distribution:?}");
-            // Tails: a normal that is truncated somewhere else, or a uniform taken for a normal, differs here.
+            // Tails: a normal with another truncation, or a uniform instead of a normal, differs here.
             assert!((moments(&values, mean)[2] / fourth - 1.0).abs() < 0.03, "{distribution:?}");
         }
     }
@@ -110,7 +112,7 @@ mod tests {
         assert_eq!(draw(Distribution::Constant(0.1), 1, "w", 2), [0.1, 0.1]);
     }
 
-    // A longer tensor starts with the values of the shorter one.
+    // A longer tensor starts with the values of a shorter tensor.
     #[test]
     fn longer_tensor_starts_with_shorter_one() {
         for distribution in [UNIFORM, NORMAL, TRUNCATED] {
@@ -121,7 +123,7 @@ mod tests {
         }
     }
 
-    // Another name or seed gives other values, without correlation.
+    // Another name or seed has other values, without correlation.
     #[test]
     fn other_names_and_seeds_are_uncorrelated() {
         let one = draw(NORMAL, 1, "fc.weight", N);

@@ -1,15 +1,15 @@
-//! Role of an initializer in its layer: the usual initialiser, and the fans of its weight.
+//! Role of an initializer in its layer: the default initialisation scheme, and the fans of its weight.
 //!
-//! Read off the model as it is exported, before any operator needs a rule. The reader is followed through nodes that
-//! only reshape; through `Identity` and `Transpose` the layout is known, too:
+//! The role is derived from the exported model before any operator needs a rule. The search for the reader passes
+//! through nodes that only reshape. After `Identity` and `Transpose`, the layout is also known:
 //!
 //! | weight | layout | fan_in, fan_out |
 //! | --- | --- | --- |
 //! | Conv | `[out, in/groups, *kernel]` | in/groups · kernel, out · kernel |
-//! | ConvTranspose | `[in, out/groups, *kernel]` | as PyTorch counts them, also out/groups · kernel, in · kernel |
+//! | ConvTranspose | `[in, out/groups, *kernel]` | as in PyTorch, out/groups · kernel, in · kernel |
 //! | Gemm, MatMul on the right | `[…, in, out]`; Gemm with transB `[out, in]` | in, out |
 //! | Gemm, MatMul on the left | `[…, out, in]`; Gemm with transA `[in, out]` | in, out |
-//! | anything else of rank 2 or more | taken as `[out, in, *rest]`, as PyTorch does | in · rest, out · rest |
+//! | anything else of rank 2 or more | assumed as `[out, in, *rest]`, as in PyTorch | in · rest, out · rest |
 //!
 //! A bias has the fans of its layer's weight.
 
@@ -19,25 +19,25 @@ use damper_onnx::pb::{GraphProto, NodeProto};
 use damper_onnx::{attr_int, attr_ints, node_name, split_name};
 use std::collections::HashMap;
 
-/// The usual standard deviation of learned positions and class tokens.
+/// Common standard deviation of learned positions and class tokens.
 const TOKENS: Initialiser = Initialiser::Plain(Distribution::Normal { mean: 0.0, std: 0.02 });
-/// PyTorch's embeddings.
+/// Default of PyTorch's embeddings.
 const EMBEDDING: Initialiser = Initialiser::Plain(Distribution::Normal { mean: 0.0, std: 1.0 });
-/// PyTorch's PReLU.
+/// Default of PyTorch's PReLU.
 const SLOPE: Initialiser = Initialiser::Plain(Distribution::Constant(0.25));
 
-/// The role of an initializer.
+/// Role of an initializer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct LayerRole {
-    /// In words.
+    /// Description.
     pub role: &'static str,
-    /// The initialiser of its role; none where values should stay as they are.
+    /// Default scheme for its role. `None` if values should stay unchanged.
     pub usual: Option<Initialiser>,
-    /// Of the weight, or of the weight of the layer it is the bias of.
+    /// Fans of the weight, or for a bias those of its layer's weight.
     pub fans: Option<Fans>,
 }
 
-/// A graph's readers and producers.
+/// Readers and producers of a graph.
 pub(super) struct Layers<'a> {
     graph: &'a GraphProto,
     shapes: HashMap<&'a str, Vec<usize>>,
@@ -64,7 +64,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// The role of the parameter `name` of shape `shape`, which is an initializer, an alias, or split off for one node.
+    /// Role of the parameter `name` of shape `shape`: an initializer, an alias, or a parameter split off for one node.
     pub fn place(&self, name: &str, shape: &[usize]) -> LayerRole {
         let fallback = torch_fans(shape);
         let first = self.readers.get(name).and_then(|readers| readers.first()).copied();
@@ -77,14 +77,14 @@ impl<'a> Layers<'a> {
         let place = |role, usual: Initialiser| LayerRole { role, usual: Some(usual), fans };
         let bias_of = |fans| LayerRole { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
         let is_vector = shape.iter().filter(|&&extent| extent != 1).count() <= 1;
-        // Every reader is looked at: an exporter may have folded a part of an unfolded layer's first step.
+        // Checks every reader because an exporter may have folded a part of an unrolled layer's first step.
         let ends = self.readers.get(name).into_iter().flatten().map(|at| self.end(*at, shape));
         let recurrent = ends.map(|(node, slot, _)| (node, slot)).chain([(node, slot)]);
         if let Some((role, hidden)) = recurrent.filter_map(|(node, slot)| self.recurrent(node, slot)).next() {
             return place(role, initialiser(hidden));
         }
         match (reader.op_type.as_str(), slot) {
-            // What a weight multiplies, such as a learned query or first state, is none.
+            // A tensor that is multiplied by a weight, such as a learned query or initial state, is not a weight.
             ("Gemm" | "MatMul", 0) if self.is_operand(node) => LayerRole { role: "operand", usual: None, fans },
             ("Conv" | "ConvTranspose" | "Gemm", 0 | 1) | ("MatMul", _) => place("weight", Initialiser::LAYER),
             ("Conv" | "ConvTranspose" | "Gemm", 2) => match self.weight_fans(node) {
@@ -110,12 +110,12 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Returns true if the first input of the product `node` is no weight: the second one is.
+    /// Returns true if the first input of the product `node` is not a weight because the second input is.
     fn is_operand(&self, node: usize) -> bool {
         self.graph.node[node].input.get(1).is_some_and(|name| self.origin(name).is_some())
     }
 
-    /// The role and hidden size of input `slot` of `node`, where that is part of a recurrent layer.
+    /// Role and hidden size of input `slot` of `node`, if it is part of a recurrent layer.
     fn recurrent(&self, node: usize, slot: usize) -> Option<(&'static str, usize)> {
         let reader = &self.graph.node[node];
         if let Some(hidden) = hidden_of_operator(reader, slot) {
@@ -134,12 +134,12 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Returns true if a tensor of this shape, which is joined to data, is one token or a few: `[1, tokens, width]`.
+    /// Returns true if a tensor of this shape, which is concatenated with data, is a few tokens: `[1, tokens, width]`.
     fn is_token(&self, shape: &[usize]) -> bool {
         matches!(*shape, [1, .., _]) || shape.len() == 1
     }
 
-    /// Returns true if no data reach `node`.
+    /// Returns true if `node` does not depend on data.
     fn is_packing(&self, node: usize) -> bool {
         let (mut seen, mut open) = (std::collections::HashSet::from([node]), vec![node]);
         while let Some(at) = open.pop() {
@@ -155,7 +155,7 @@ impl<'a> Layers<'a> {
         true
     }
 
-    /// The initializer that `name` is, or is a transpose of.
+    /// Initializer that `name` is, or of which it is a transpose.
     fn root(&self, mut name: &'a str) -> Option<&'a str> {
         for _ in 0..=self.graph.node.len() {
             if let Some((known, _)) = self.shapes.get_key_value(name) {
@@ -166,7 +166,7 @@ impl<'a> Layers<'a> {
         None
     }
 
-    /// The read of the parameter `name` that an exporter merged into another.
+    /// Read of the parameter `name`, which an exporter merged into another.
     fn split(&self, name: &str) -> Option<(usize, usize)> {
         let mut nodes = self.graph.node.iter().enumerate();
         nodes.find_map(|(index, node)| {
@@ -176,10 +176,10 @@ impl<'a> Layers<'a> {
         })
     }
 
-    /// The node and input that a read leads to through nodes that only reshape, and the shape there, where it is known.
+    /// Final node and input slot of a read, after nodes that only reshape, and the shape there, if it is known.
     fn end(&self, (mut node, mut slot): (usize, usize), shape: &[usize]) -> (usize, usize, Option<Vec<usize>>) {
         let mut shape = Some(shape.to_vec());
-        // The bound is the longest chain there can be.
+        // The number of nodes bounds the length of a chain.
         for _ in 0..self.graph.node.len() {
             let at = &self.graph.node[node];
             let Some(&next) = at.output.first().and_then(|name| self.readers.get(name.as_str())?.first()) else {
@@ -197,14 +197,14 @@ impl<'a> Layers<'a> {
         (node, slot, shape)
     }
 
-    /// The fans of the weight of layer `node`, where it is one.
+    /// Fans of the weight of layer `node`, if it has a weight.
     fn weight_fans(&self, node: usize) -> Option<Fans> {
         let layer = &self.graph.node[node];
         let slots: &[usize] = if layer.op_type == "MatMul" || layer.op_type == "Gemm" { &[1, 0] } else { &[1] };
         slots.iter().find_map(|&slot| fans(layer, slot, &self.origin(layer.input.get(slot)?)?))
     }
 
-    /// The shape of a value that is an initializer, or one transposed.
+    /// Shape of a value that is an initializer, or its transpose.
     fn origin(&self, name: &str) -> Option<Vec<usize>> {
         let mut transposes: Vec<&NodeProto> = Vec::new();
         let mut at = name;
@@ -224,7 +224,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// The shape behind a `Transpose`.
+/// Shape after a `Transpose`.
 fn transposed(node: &NodeProto, shape: &[usize]) -> Option<Vec<usize>> {
     match attr_ints(&node.attribute, "perm") {
         None => Some(shape.iter().rev().copied().collect()),
@@ -235,7 +235,7 @@ fn transposed(node: &NodeProto, shape: &[usize]) -> Option<Vec<usize>> {
     }
 }
 
-/// The fans of a weight of this shape as input `slot` of `node`; none where it is no weight there.
+/// Fans of a weight of this shape as input `slot` of `node`. `None` if it is not a weight there.
 fn fans(node: &NodeProto, slot: usize, shape: &[usize]) -> Option<Fans> {
     let is = |name| attr_int(&node.attribute, name, 0) != 0;
     let input_first = match (node.op_type.as_str(), slot) {
@@ -256,7 +256,7 @@ fn fans(node: &NodeProto, slot: usize, shape: &[usize]) -> Option<Fans> {
     some(fan_in, fan_out)
 }
 
-/// Of `[out, in, *rest]`.
+/// Fans for the layout `[out, in, *rest]`.
 fn torch_fans(shape: &[usize]) -> Option<Fans> {
     let [out, inputs, rest @ ..] = shape else { return None };
     let rest = rest.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))?;
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use damper_onnx::{make_attr_int, make_attr_ints, make_node, make_tensor_f32};
 
-    /// The places of `w` and `b` in a graph of these nodes.
+    /// Roles of `w` and `b` in a graph of these nodes.
     fn places(node: Vec<NodeProto>, w: &[usize], b: &[usize]) -> [LayerRole; 2] {
         let tensor = |name, shape: &[usize]| make_tensor_f32(name, shape, &vec![0.0; shape.iter().product()]);
         let graph = GraphProto { node, initializer: vec![tensor("w", w), tensor("b", b)], ..GraphProto::default() };
@@ -317,7 +317,7 @@ mod tests {
         node
     }
 
-    // Fans follow from the layout of the weight. A bias has the fans of its layer.
+    // Fans depend on the layout of the weight. A bias has the fans of its layer.
     #[test]
     fn fans_follow_weight_layout() {
         let expect = |nodes: Vec<NodeProto>, w: &[usize], fan_in, fan_out| {
@@ -352,7 +352,7 @@ mod tests {
         let (ones, zeros) = (Some(Initialiser::ONES), Some(Initialiser::ZEROS));
         assert_eq!(of(vec![node("LayerNormalization", &["x", "w", "b"], "y")], &[4], &[4]), [ones, zeros]);
         assert_eq!(of(vec![node("GroupNormalization", &["x", "w", "b"], "y")], &[4], &[4]), [ones, zeros]);
-        // A GroupNorm that an exporter took apart.
+        // GroupNorm that an exporter decomposed.
         let apart = vec![node("Mul", &["x", "w"], "h"), node("Add", &["h", "b"], "y")];
         assert_eq!(of(apart, &[4, 1, 1], &[4, 1, 1]), [ones, zeros]);
         let embedded = vec![node("Gather", &["w", "ids"], "h"), node("Add", &["h", "b"], "y")];
@@ -360,7 +360,7 @@ mod tests {
         let token =
             vec![node("Expand", &["w", "s"], "t"), node("Concat", &["t", "x"], "h"), node("PRelu", &["h", "b"], "y")];
         assert_eq!(of(token, &[1, 1, 4], &[1]), [Some(TOKENS), Some(SLOPE)]);
-        // Scalars and what has no known role keep their values.
+        // Scalars and tensors without a known role keep their values.
         assert_eq!(
             of(vec![node("Mul", &["x", "w"], "h"), node("Einsum", &["h", "b"], "y")], &[], &[3, 4]),
             [None, None]
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(of(vec![], &[3], &[3, 4]), [None, None]);
     }
 
-    // PyTorch draws all of a recurrent layer within ±1/√hidden, whatever its inputs.
+    // PyTorch draws all parameters of a recurrent layer within ±1/√hidden, for any number of inputs.
     #[test]
     fn recurrent_weights_follow_hidden_size() {
         let within = |hidden: usize| Some(initialiser(hidden));
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(layers.place("w", &[64, 4]).usual, within(16));
         assert_eq!(layers.place("b", &[1, 128]).usual, within(16));
 
-        // Two steps of an unfolded cell of 16 units on 4 inputs, its gates split.
+        // Two steps of an unrolled cell with 16 units and 4 inputs, with split gates.
         let step = |x: &str, h: &str, out: &str| {
             let at = |name: &str| format!("{name}{out}");
             let named = |op: &str, inputs: &[&str], output: &str| {
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(layers.place("h0", &[1, 16]).usual, None, "a first state keeps its values");
     }
 
-    // A branch that is added to layers that share weights is a layer of its own.
+    // A branch that is added to layers with shared weights is a separate layer.
     #[test]
     fn shared_layers_are_not_recurrent() {
         let tied = vec![

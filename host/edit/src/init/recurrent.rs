@@ -1,7 +1,8 @@
-//! Weights of recurrent layers: PyTorch draws all of an LSTM, GRU or RNN within ±1/√hidden, biases too.
+//! Weights of recurrent layers. PyTorch draws all parameters of an LSTM, GRU or RNN within ±1/√hidden, including
+//! biases.
 //!
-//! A layer is one operator, or unfolded: then a product with the weight of the state feeds, some steps on, a product with
-//! the same weight, and the other product of the cell is added to it, perhaps after both are split into gates.
+//! A layer is one operator, or unrolled. If unrolled, a product with the state's weight leads, some nodes later, to a
+//! product with the same weight. The other product of the cell is added to it, perhaps after both are split into gates.
 
 use super::spec::{Distribution, Fans, Initialiser};
 use damper_core::numerics::function::sqrt_f64;
@@ -13,33 +14,33 @@ use std::collections::HashSet;
 const BETWEEN: &[&str] =
     &["Add", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Transpose"];
 
-/// The graph, as the search for recurrent cells reads it.
+/// View of the graph for the search for recurrent cells.
 pub(super) trait Cells {
-    /// A node.
+    /// Node by index.
     fn node(&self, index: usize) -> &NodeProto;
-    /// The node that computes a tensor.
+    /// Node that computes a tensor.
     fn producer_of(&self, name: &str) -> Option<usize>;
-    /// The nodes that read an output of node `index`.
+    /// Nodes that read an output of node `index`.
     fn readers_of(&self, index: usize) -> Vec<usize>;
-    /// The weight that product `index` takes, by the name of its initializer, and its fans.
+    /// Weight of product `index`, as the name of its initializer, and its fans.
     fn product(&self, index: usize) -> Option<(&str, Fans)>;
-    /// The products with the weight `name`.
+    /// Products with the weight `name`.
     fn products_with(&self, name: &str) -> Vec<usize>;
 }
 
-/// U(±1/√hidden).
+/// Uniform distribution U(±1/√hidden).
 pub(super) fn initialiser(hidden: usize) -> Initialiser {
     let bound = 1.0 / sqrt_f64(hidden as f64);
     Initialiser::Plain(Distribution::Uniform { low: -bound, high: bound })
 }
 
-/// The hidden size of the operator `node` if its input `slot` is a weight or the biases.
+/// Hidden size of the operator `node`, if its input `slot` is a weight or the biases.
 pub(super) fn hidden_of_operator(node: &NodeProto, slot: usize) -> Option<usize> {
     let is_weight = matches!(node.op_type.as_str(), "LSTM" | "GRU" | "RNN") && (1..=3).contains(&slot);
     usize::try_from(attr_int(&node.attribute, "hidden_size", 0)).ok().filter(|hidden| is_weight && *hidden > 0)
 }
 
-/// The hidden size of the unfolded cell that the product or sum `node` is part of.
+/// Hidden size of the unrolled cell to which the product or sum `node` belongs.
 pub(super) fn hidden_of_cell(layers: &dyn Cells, node: usize) -> Option<usize> {
     if let Some(hidden) = hidden_of_state(layers, node).filter(|_| reaches_gate(layers, node)) {
         return Some(hidden);
@@ -55,7 +56,7 @@ pub(super) fn hidden_of_cell(layers: &dyn Cells, node: usize) -> Option<usize> {
             let others = layers.node(reader).input.iter().filter_map(|name| layers.producer_of(name));
             let state = (op == "Add")
                 .then(|| others.filter(|other| !seen.contains(other)).find_map(|other| state_before(layers, other)));
-            // A sum that reaches no gate is a residual connection of layers that share weights.
+            // A sum that reaches no gate is a residual connection of layers with shared weights.
             if let Some(hidden) = state.flatten().filter(|_| reaches_gate(layers, reader)) {
                 return Some(hidden);
             }
@@ -82,14 +83,14 @@ fn reaches_gate(layers: &dyn Cells, node: usize) -> bool {
     false
 }
 
-/// The hidden size of the product with a state's weight that `node` is or takes its value from.
+/// Hidden size of the product with a state's weight that `node` is, or from which its value comes.
 fn state_before(layers: &dyn Cells, node: usize) -> Option<usize> {
     let (mut seen, mut open) = (HashSet::from([node]), vec![node]);
     while let Some(at) = open.pop() {
         if let Some(hidden) = hidden_of_state(layers, at) {
             return Some(hidden);
         }
-        // A GRU's reset gate multiplies the product.
+        // In a GRU, the reset gate multiplies the product.
         let op = layers.node(at).op_type.as_str();
         if BETWEEN.contains(&op) || op == "Mul" {
             let before = layers.node(at).input.iter().filter_map(|name| layers.producer_of(name));
@@ -99,7 +100,7 @@ fn state_before(layers: &dyn Cells, node: usize) -> Option<usize> {
     None
 }
 
-/// The fan-in of the weight of product `node` if another product with that weight depends on it, or it on another.
+/// Fan-in of the weight of product `node`, if another product with that weight depends on it, or the reverse.
 fn hidden_of_state(layers: &dyn Cells, node: usize) -> Option<usize> {
     let (weight, fans) = layers.product(node)?;
     let products = layers.products_with(weight);

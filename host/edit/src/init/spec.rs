@@ -1,20 +1,20 @@
-//! Initialisers by name: `kaiming-normal(fan-out)`, `uniform(-0.1, 0.1)`, `zeros`.
+//! Initialisation schemes by name: `kaiming-normal(fan-out)`, `uniform(-0.1, 0.1)`, `zeros`.
 //!
 //! | written | distribution | source |
 //! | --- | --- | --- |
 //! | `zeros`, `ones`, `constant(C)` | all equal | |
 //! | `uniform(LOW, HIGH)` | U(LOW, HIGH) | |
 //! | `normal(MEAN, STD)` | N(MEAN, STD²) | |
-//! | `truncated-normal(MEAN, STD)` | the same, drawn again beyond two STD | |
+//! | `truncated-normal(MEAN, STD)` | the same, redrawn beyond two STD | |
 //! | `kaiming-uniform(…)` | U(±g √(3 / fan)) | He et al. 2015 |
 //! | `kaiming-normal(…)` | N(0, g² / fan) | He et al. 2015 |
 //! | `xavier-uniform(…)` | U(±g √(6 / (fan_in + fan_out))) | Glorot and Bengio 2010 |
 //! | `xavier-normal(…)` | N(0, 2 g² / (fan_in + fan_out)) | Glorot and Bengio 2010 |
 //!
-//! The arguments of `kaiming-…`, in any order and each optional: `fan-in` (default) or `fan-out`; and `a=A`, the slope
-//! of a leaky ReLU, g = √(2 / (1 + A²)), where `relu` is `a=0` (default) and `linear` is `a=1`. That of `xavier-…` is
-//! `gain=G` (default 1). `kaiming-uniform(a=2.23606797749979)`, a = √5, is what PyTorch's layers start from: the bound is
-//! 1 / √fan_in, for a bias the fan of its layer's weight.
+//! The arguments of `kaiming-…` are optional and may have any order. They are `fan-in` (default) or `fan-out`, and
+//! `a=A`, the slope of a leaky ReLU, g = √(2 / (1 + A²)). `relu` is `a=0` (default), and `linear` is `a=1`. The
+//! argument of `xavier-…` is `gain=G` (default 1). `kaiming-uniform(a=2.23606797749979)`, a = √5, is the default of
+//! PyTorch's layers. Its bound is 1 / √fan_in, and a bias has the fan of its layer's weight.
 
 use damper_core::numerics::function::sqrt_f64;
 use std::fmt;
@@ -23,30 +23,30 @@ use std::str::FromStr;
 /// √5, correctly rounded.
 const SQRT_5: f64 = 2.23606797749979;
 
-/// An initialiser.
+/// Initialisation scheme.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Initialiser {
-    /// Needs no fan.
+    /// Scheme without fans.
     Plain(Distribution),
     /// Variance `g² / fan`.
     Kaiming {
         /// Uniform or normal.
         form: FanDistribution,
-        /// The fan.
+        /// Selected fan.
         fan: Fan,
-        /// Slope of the leaky ReLU behind the layer.
+        /// Slope of the leaky ReLU after the layer.
         a: f64,
     },
     /// Variance `2 g² / (fan_in + fan_out)`.
     Xavier {
         /// Uniform or normal.
         form: FanDistribution,
-        /// g.
+        /// Gain g.
         gain: f64,
     },
 }
 
-/// The shape of a distribution around 0 whose variance follows from fans.
+/// Shape of a distribution with mean 0 and a variance from fans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FanDistribution {
     /// `U(±√3 s)`.
@@ -55,61 +55,61 @@ pub enum FanDistribution {
     Normal,
 }
 
-/// The fan that decides.
+/// Selected fan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fan {
-    /// Inputs of one output.
+    /// Number of inputs of an output.
     In,
-    /// Outputs of one input.
+    /// Number of outputs of an input.
     Out,
 }
 
-/// A weight's fans.
+/// Fans of a weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fans {
-    /// Inputs that one output sums over.
+    /// Number of inputs that an output sums over.
     pub fan_in: usize,
-    /// Outputs that one input reaches.
+    /// Number of outputs that an input contributes to.
     pub fan_out: usize,
 }
 
-/// A distribution of values.
+/// Distribution of values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
-    /// All equal.
+    /// Constant.
     Constant(f64),
-    /// Between two numbers.
+    /// Uniform between two bounds.
     Uniform {
-        /// The lower.
+        /// Lower bound.
         low: f64,
-        /// The upper.
+        /// Upper bound.
         high: f64,
     },
     /// Gaussian.
     Normal {
-        /// Its mean.
+        /// Mean.
         mean: f64,
-        /// Its standard deviation.
+        /// Standard deviation.
         std: f64,
     },
-    /// Gaussian, drawn again beyond two standard deviations.
+    /// Gaussian, redrawn beyond two standard deviations.
     TruncatedNormal {
-        /// The mean.
+        /// Mean.
         mean: f64,
-        /// The standard deviation before it is truncated.
+        /// Standard deviation before truncation.
         std: f64,
     },
 }
 
 impl Initialiser {
-    /// All zeros.
+    /// All values 0.
     pub const ZEROS: Self = Self::Plain(Distribution::Constant(0.0));
-    /// All ones.
+    /// All values 1.
     pub const ONES: Self = Self::Plain(Distribution::Constant(1.0));
-    /// The initial values of PyTorch's Linear and Conv layers: uniform within `±1/√fan_in`, weight and bias.
+    /// Default of PyTorch's Linear and Conv layers: uniform within `±1/√fan_in`, for weight and bias.
     pub const LAYER: Self = Self::Kaiming { form: FanDistribution::Uniform, fan: Fan::In, a: SQRT_5 };
 
-    /// The distribution for a tensor with these fans; none where it needs fans and there are none.
+    /// Distribution for a tensor with these fans. `None` if the scheme needs fans and there are none.
     pub fn distribution(&self, fans: Option<Fans>) -> Option<Distribution> {
         let (form, variance) = match *self {
             Self::Plain(distribution) => return Some(distribution),
@@ -226,7 +226,7 @@ impl FromStr for Initialiser {
     }
 }
 
-/// Small enough that no draw and no variance leaves f32.
+/// Parses a number that is small enough that no draw and no variance exceeds f32.
 fn number(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
     if value.abs() <= 1e18 { Ok(value) } else { Err(format!("'{text}' is beyond 1e18")) }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!("constant(1)".parse(), Ok(Initialiser::ONES));
     }
 
-    // The error for an invalid initializer names the expected format.
+    // The error for an invalid scheme names the expected format.
     #[test]
     fn invalid_initializer_error_names_format() {
         for (text, words) in [

@@ -1,4 +1,4 @@
-//! Laws of initialisation, on a small network with a mask.
+//! Properties of initialisation, on a small network with a mask.
 
 use super::*;
 use damper_onnx::pb::OperatorSetIdProto;
@@ -88,7 +88,8 @@ fn skeleton_matches_initialised_model() {
     }
 }
 
-/// The bits are those of RFC 8439, hashlib and arbitrary-precision arithmetic rounded to f32 after each operation, in Python.
+/// The expected bits come from RFC 8439, hashlib and arbitrary-precision arithmetic rounded to f32 after each
+/// operation, in Python.
 #[test]
 fn values_have_the_recorded_bits() {
     let (made, _) =
@@ -136,7 +137,7 @@ fn last_override_wins_and_frozen_is_kept() {
 fn bare_model_is_drawn_by_role() {
     let mut bare = skeleton_of(&[]);
     bare.metadata_props.clear();
-    // Loading leaves such tensors alone: the next stage says what is wrong.
+    // Loading does not change such tensors. The next stage reports the error.
     assert_eq!(fill(&mut bare, 1).unwrap(), 0);
     let made = initialise(&bare, &GraphOptions::default(), &[], 1).unwrap().0;
     assert_eq!(of(&made, "fc.weight"), of(&fresh(&[], 1).unwrap().0, "fc.weight"));
@@ -182,7 +183,7 @@ fn invalid_skeleton_error_names_parameter() {
     assert!(matches!(&error, InitError::NoValues(name) if name == "unused"), "{error}");
 }
 
-// `fix` changes a file that is read as `damper fix` does, with one warning.
+// `fix` changes a file during loading like `damper fix`, with one warning.
 #[test]
 fn batch_norms_are_fixed_on_the_way() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/exports/batchnorm.dynamo.onnx");

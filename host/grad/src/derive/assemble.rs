@@ -1,4 +1,4 @@
-//! The emitted nodes as a model.
+//! Assembles a model from the emitted nodes.
 
 use super::super::cost::{Cost, count};
 use super::super::emit::{Emitter, Known, Var};
@@ -9,7 +9,7 @@ use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, Ten
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
 use std::ops::Range;
 
-/// The gradient graph of the nodes that `em` has.
+/// Gradient graph of the nodes in `em`.
 pub(super) fn assemble(
     em: Emitter,
     graph: &Graph,
@@ -37,7 +37,7 @@ pub(super) fn assemble(
         nodes = checkpoint(emitted, checkpointed);
     }
     let model = model_of(opset, nodes, initializers, outputs);
-    // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
+    // Specifications cannot express a batch merged with other axes. Such an output is only in the model.
     let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
     let mut grad = GradGraph {
         model,
@@ -67,13 +67,13 @@ pub(super) fn with_inputs(model: &mut ModelProto, inputs: &[TensorSpec], known: 
     let kept = kept.chain(written.initializer.iter().map(|tensor| &tensor.name));
     let kept = kept.chain(written.output.iter().map(|output| &output.name));
     let kept: Vec<&str> = kept.map(String::as_str).collect();
-    // Of the standard operators: no runtime takes more.
+    // Counted after lowering to standard operators. No runtime needs more.
     let mut lowered = GraphProto { node: written.node.clone(), output: written.output.clone(), ..Default::default() };
     lower_nodes(&mut lowered, |_| false);
     count(&lowered.node, known, &kept)
 }
 
-/// A model of these nodes, without its inputs.
+/// Model of these nodes, without its inputs.
 pub(super) fn model_of(
     opset: i64,
     nodes: Vec<NodeProto>,
@@ -83,7 +83,7 @@ pub(super) fn model_of(
     let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
     let custom = nodes.iter().find(|node| node.domain == CUSTOM_DOMAIN).map(|_| imported(CUSTOM_DOMAIN, 1));
     ModelProto {
-        // The newest that the oldest supported runtimes read, and that knows the operator set.
+        // Newest version that the oldest supported runtimes read and that supports the opset.
         ir_version: if opset >= 21 { 10 } else { 8 },
         opset_import: [imported("", opset)].into_iter().chain(custom).collect(),
         producer_name: "damper".into(),

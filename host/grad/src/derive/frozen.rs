@@ -1,12 +1,12 @@
-//! The part of a network that no trained parameter reaches. What it computes of a sample is the same in every step, so it can be computed
-//! once and stored.
+//! Part of a network that does not depend on trained parameters. Its results for a sample are the same in every step,
+//! so they can be computed once and stored.
 //!
 //! # What is stored
 //!
-//! The values that the rest of the network reads. Each is float32, with the samples alone on an axis. The rest computes others from the values before
-//! them. It also computes values that need at most one product of other stored values, as frozen keys of trained queries do. They would take
-//! memory for little. If no product leads to a value, as to looked-up words or masks, the rest computes it
-//! from the data.
+//! The values that the rest of the network reads. Each is float32, with only the samples on an axis. The rest
+//! recomputes values for which storing is not worth the memory. These are values that need at most one product of other
+//! stored values, such as frozen keys for trained queries. Values without any product, such as embedding lookups or
+//! masks, are recomputed from the data.
 
 mod border;
 
@@ -20,24 +20,24 @@ use damper_onnx::graph::{DType, Graph, Origin, ValueId};
 use damper_onnx::pb::ModelProto;
 use std::collections::BTreeSet;
 
-/// The frozen part of a network.
+/// Frozen part of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrozenPart {
-    /// The model that computes `stored` from all data inputs.
+    /// Model that computes `stored` from all data inputs.
     pub model: ModelProto,
-    /// The data inputs, in the network's order.
+    /// Data inputs, in the network's order.
     pub inputs: Vec<TensorSpec>,
-    /// The values that are stored.
+    /// Stored values.
     pub stored: Vec<TensorSpec>,
-    /// The data inputs that the rest of the network reads too, as places in `inputs`.
+    /// Data inputs that the rest of the network also reads, as indices into `inputs`.
     pub read: Vec<usize>,
-    /// The cost of a run.
+    /// Cost of a run.
     pub cost: Cost,
 }
 
 impl FrozenPart {
-    /// Divides `graph`, whose output `output` feeds the loss. Returns the frozen part and the rest, whose data inputs are those of `read`, then
-    /// `stored`. None if nothing is worth storing.
+    /// Splits `graph`, whose output `output` feeds the loss. Returns the frozen part and the rest. The data inputs of
+    /// the rest are those in `read`, then `stored`. Returns `None` if nothing is worth storing.
     #[must_use]
     pub fn of(graph: &Graph, output: &str) -> Option<(Self, Graph)> {
         let split = Split::new(graph, output);
@@ -55,14 +55,15 @@ impl FrozenPart {
         Some((Self { model, inputs, stored, read, cost }, rest))
     }
 
-    /// Bytes that a sample's stored values take.
+    /// Bytes of a sample's stored values.
     #[must_use]
     pub fn sample_bytes(&self) -> u64 {
         self.stored.iter().map(|spec| (spec.elements(1) * size_of::<f32>()) as u64).sum()
     }
 }
 
-/// The forward pass of `graph` as a model, with specifications of its inputs and outputs, and its cost. Samples lie on axis 0 of each.
+/// Forward pass of `graph` as a model, with specifications of its inputs and outputs, and its cost. Samples are on axis
+/// 0 of each.
 fn forward_model(graph: &Graph) -> (ModelProto, [Vec<TensorSpec>; 2], Cost) {
     let mut em = Emitter::new(graph.opset);
     let forward = emit_forward(&mut em, graph, Point { index: 0, of: 1, current: None });
@@ -79,12 +80,12 @@ fn forward_model(graph: &Graph) -> (ModelProto, [Vec<TensorSpec>; 2], Cost) {
     (model, [inputs, specs(&graph.outputs)], cost)
 }
 
-/// The division of a graph.
+/// Split of a graph.
 struct Split<'a> {
     graph: &'a Graph,
-    /// The outputs of the rest.
+    /// Outputs of the rest.
     outputs: Vec<ValueId>,
-    /// For each node, true if the rest runs it wherever it needs its outputs.
+    /// For each node, true if the rest runs it whenever it needs its outputs.
     in_rest: Vec<bool>,
     stored: BTreeSet<ValueId>,
 }
@@ -94,7 +95,7 @@ impl<'a> Split<'a> {
         let moves = depends_on_trained(graph);
         let is_kept = |id: &&ValueId| moves[id.0] || graph.value(**id).name == output;
         let outputs = graph.outputs.iter().filter(is_kept).copied().collect();
-        // Values that do not depend on samples need no memory for each of them.
+        // Values that do not depend on samples need no memory per sample.
         let is_of_rest = |id: &ValueId| moves[id.0] || graph.value(*id).batch.is_none();
         let in_rest = graph.nodes.iter().map(|node| node.outputs.iter().any(is_of_rest)).collect();
         let mut split = Self { graph, outputs, in_rest, stored: BTreeSet::new() };
@@ -105,7 +106,8 @@ impl<'a> Split<'a> {
         split
     }
 
-    /// Chooses what the rest reads of the frozen part. Returns the node of the first value that cannot be stored.
+    /// Selects the values that the rest reads from the frozen part. Returns the node of the first value that cannot be
+    /// stored.
     fn store(&mut self) -> Option<usize> {
         self.stored = BTreeSet::new();
         for id in self.read_by_rest() {
@@ -123,7 +125,7 @@ impl<'a> Split<'a> {
         None
     }
 
-    /// The values that lead to the outputs of the rest, from what is stored on.
+    /// Values on the paths from stored values to the outputs of the rest.
     fn read_by_rest(&self) -> BTreeSet<ValueId> {
         let mut read: BTreeSet<ValueId> = self.outputs.iter().copied().collect();
         for (node, in_rest) in self.graph.nodes.iter().zip(&self.in_rest).rev() {
@@ -134,7 +136,7 @@ impl<'a> Split<'a> {
         read
     }
 
-    /// Leaves to the rest what it computes with one product at most.
+    /// Moves values to the rest that it can compute with at most one product.
     fn compute_what_is_cheap(&mut self) {
         let mut needed = BTreeSet::new();
         for id in self.stored.clone().into_iter().rev() {
@@ -149,7 +151,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// The nodes that compute `id` from other stored values, or without a product from the data.
+    /// Nodes that compute `id` from other stored values, or from the data without a product.
     fn cone(&self, id: ValueId) -> Option<Cone> {
         let mut cone = Cone::default();
         let (mut products, mut reads_data) = (0, false);
@@ -167,7 +169,7 @@ impl<'a> Split<'a> {
                     if node.outputs.iter().any(|other| *other != id && self.stored.contains(other)) {
                         return None;
                     }
-                    // A node that the rest runs anyway costs nothing more.
+                    // A node that the rest runs anyway adds no cost.
                     products += usize::from(is_product(&node.op) && !self.in_rest[index]);
                     cone.nodes.insert(index);
                     next.extend(node.inputs.iter().flatten());
@@ -178,15 +180,15 @@ impl<'a> Split<'a> {
     }
 }
 
-/// The way from stored values to another value.
+/// Computation of a value from stored values.
 #[derive(Default)]
 struct Cone {
     nodes: BTreeSet<usize>,
-    /// The stored values that it is computed from.
+    /// Stored values that it reads.
     from: BTreeSet<ValueId>,
 }
 
-/// Returns true if the operator multiplies each entry by many.
+/// Returns true if the operator multiplies each entry by many others.
 fn is_product(op: &str) -> bool {
     let all = ["MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "RNN", "LSTM", "GRU", "Attention", "DeformConv"];
     all.contains(&op)
@@ -198,7 +200,7 @@ mod tests {
     use damper_onnx::graph::GraphOptions;
     use std::path::Path;
 
-    /// The division of a model of the repository, if `only` these parameters are trained.
+    /// Split of a model in the repository, if only the parameters in `only` are trained.
     fn divided(model: &str, only: &[&str]) -> Option<(FrozenPart, Graph)> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(model);
         let only = only.iter().map(|pattern| (*pattern).to_owned()).collect();
@@ -208,12 +210,12 @@ mod tests {
         FrozenPart::of(&graph, &graph.value(graph.outputs[0]).name)
     }
 
-    /// The number of entries of each stored value, for one sample.
+    /// Number of entries of each stored value, for one sample.
     fn lengths(part: &FrozenPart) -> Vec<usize> {
         part.stored.iter().map(|spec| spec.elements(1)).collect()
     }
 
-    // Before a linear layer its input is all that is stored, and the data are read no more.
+    // Before a linear layer, only its input is stored. The rest does not read the data.
     #[test]
     fn head_reads_its_input() {
         let (part, rest) = divided("digits-cnn.onnx", &["*fc*"]).unwrap();
@@ -221,12 +223,14 @@ mod tests {
         assert!(rest.nodes.iter().all(|node| node.op != "Conv"), "{:?}", rest.nodes);
         let model = part.model.graph.unwrap();
         assert!(model.node.iter().any(|node| node.op_type == "Conv"));
-        // The weights of the head are not in the part, nor those of convolutions in the rest.
+        // The frozen part does not include the weights of the head, and the rest does not include those of
+        // convolutions.
         assert!(!model.initializer.iter().any(|tensor| tensor.name.contains("fc")));
         assert!(rest.parameters.iter().all(|parameter| parameter.trained), "{:?}", rest.warnings);
     }
 
-    // Queries, keys and values of the first trained layer follow from one input by one product each: only this input is stored.
+    // Queries, keys and values of the first trained layer each need one product of the same input. Only this input is
+    // stored.
     #[test]
     fn rest_computes_products_of_stored_values() {
         let (part, _) = divided("bert-tiny.onnx", &["blocks.1.attention.query.*", "classifier.*"]).unwrap();
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(lengths.iter().filter(|length| *length == hidden).count(), 1, "{lengths:?}");
     }
 
-    // Looked-up words and masks are not stored: a network that trains its first products leaves nothing to store.
+    // Embedding lookups and masks are not stored. If a network trains its first products, there is nothing to store.
     #[test]
     fn lookups_are_not_stored() {
         assert!(divided("bert-tiny.onnx", &["blocks.0.attention.*"]).is_none());

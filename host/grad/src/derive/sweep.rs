@@ -1,4 +1,4 @@
-//! The reverse walk.
+//! Reverse sweep over the nodes.
 
 use crate::backward::{BackwardContext, accumulate};
 use crate::broadcast::unbroadcast;
@@ -8,9 +8,9 @@ use crate::factor::Grad;
 use crate::rules::{RULES, has_nonzero_derivative};
 use damper_onnx::graph::{Graph, ValueId};
 
-/// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
+/// Gradients of the weighted outputs in `seeds`, by parameter index. `None` for a parameter that they do not depend on.
 ///
-/// `forward` holds the emitted tensor of each value.
+/// `forward` contains the emitted tensor of each value.
 pub fn sweep(
     em: &mut Emitter,
     graph: &Graph,
@@ -36,7 +36,7 @@ pub fn sweep(
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
 
-/// Returns, for each value, true if it depends on a trained parameter, and not through steps and integers alone.
+/// For each value, true if it depends on a trained parameter through more than steps and integers.
 fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {

@@ -1,4 +1,4 @@
-//! Operators of layout: shapes, orders of axes, parts and wholes.
+//! Layout operators: shapes, axis orders, slices and concatenation.
 
 use super::Emitter;
 use super::var::{BATCH_FIRST, Var, reshape_target};
@@ -6,14 +6,14 @@ use damper_onnx::graph::BatchAxis;
 use damper_onnx::{make_attr_int, make_attr_ints};
 
 impl Var {
-    /// Returns true if the samples lie one after the other in memory.
+    /// Returns true if each sample is contiguous in memory.
     fn is_contiguous_by_sample(&self) -> bool {
         self.batch.is_some_and(|b| b.outer == 1 && self.shape[..b.axis].iter().all(|&d| d == 1))
     }
 }
 
 impl Emitter {
-    /// Row-major reinterpretation; the samples keep their place in memory.
+    /// Row-major reshape. The samples keep their positions in memory.
     pub fn reshape(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
         debug_assert_eq!(x.len(), shape.iter().product::<usize>(), "reshape of {x:?} to {shape:?}");
         if x.shape == shape && x.batch == batch {
@@ -30,7 +30,7 @@ impl Emitter {
         y
     }
 
-    /// Axis `i` of the result is axis `perm[i]` of `x`.
+    /// Transpose: axis `i` of the result is axis `perm[i]` of `x`.
     pub fn transpose(&mut self, x: &Var, perm: &[usize]) -> Var {
         if perm.iter().enumerate().all(|(i, &p)| i == p) {
             return x.clone();
@@ -48,7 +48,7 @@ impl Emitter {
         self.transpose(x, &perm)
     }
 
-    /// Joins along `axis`.
+    /// Concatenates along `axis`.
     pub fn concat(&mut self, parts: &[&Var], axis: usize) -> Var {
         if let [one] = parts {
             return (*one).clone();
@@ -59,7 +59,8 @@ impl Emitter {
         self.node("Concat", parts, vec![make_attr_int("axis", axis as i64)], parts[0].dtype, shape, batch)
     }
 
-    /// Elements `start, start + step, …` (`count` of them) along each of `axes`, given as `(axis, start, step, count)`.
+    /// Slice: elements `start, start + step, …` (`count` of them) along each of `axes`, given as
+    /// `(axis, start, step, count)`.
     pub fn slice(&mut self, x: &Var, axes: &[(usize, usize, usize, usize)]) -> Var {
         let cut: Vec<_> = axes.iter().filter(|&&(a, s, t, n)| (s, t, n) != (0, 1, x.shape[a])).collect();
         if cut.is_empty() {
@@ -99,7 +100,7 @@ impl Emitter {
         self.node("Gather", &[x, &indices], vec![make_attr_int("axis", axis as i64)], x.dtype, shape, x.batch)
     }
 
-    /// `[N, *target]`, each sample's elements in row-major order of `x`'s shape for one sample.
+    /// Reshapes to `[N, *target]`, with each sample's elements in row-major order of `x.shape`.
     pub fn per_sample(&mut self, x: &Var, target: &[usize]) -> Var {
         let mut shape = vec![1];
         shape.extend(target);
@@ -115,7 +116,7 @@ impl Emitter {
         self.reshape(&x, &shape, Some(BATCH_FIRST))
     }
 
-    /// The inverse of [`per_sample`](Self::per_sample): `x` (`[N, …]`) in the shape and batch axis of a value.
+    /// Inverse of [`per_sample`](Self::per_sample): `x` (`[N, …]`) in the shape and batch axis of a value.
     pub fn as_batched(&mut self, x: &Var, shape: &[usize], batch: BatchAxis) -> Var {
         let to = Var { name: "".into(), dtype: x.dtype, shape: shape.to_vec(), batch: Some(batch) };
         if to.is_contiguous_by_sample() {

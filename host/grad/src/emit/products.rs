@@ -6,11 +6,11 @@ use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_int;
 
 impl Emitter {
-    /// Matrix product over the last two axes, leading axes broadcast; both ranks at least 2.
+    /// Matrix product over the last two axes, with leading axes broadcast. Both ranks must be at least 2.
     ///
-    /// Products of a batch with one column are written as sums of products: onnxruntime multiplies several rows at once
-    /// with such a column, and those left over in another way, with other bits, so a sample's would depend on its place.
-    /// (In a product with ones, as the sums are, either way gives the same.)
+    /// Products of a batch with one column are emitted as sums of products. With such a column, onnxruntime multiplies
+    /// blocks of rows, and the remaining rows in another way with other bits. So a sample's bits would depend on its
+    /// position. (For the sums, which are products with all-one vectors, both ways give the same bits.)
     pub fn matmul(&mut self, a: &Var, b: &Var) -> Var {
         let (inner, columns) = (b.shape[b.rank() - 2], b.shape[b.rank() - 1]);
         if columns == 1 && inner > 1 && a.batch.is_some() && b.batch.is_none() {
@@ -33,7 +33,7 @@ impl Emitter {
     pub(super) fn product(&mut self, a: &Var, b: &Var) -> Var {
         let (ra, rb) = (a.rank(), b.rank());
         debug_assert_eq!(a.shape[ra - 1], b.shape[rb - 2], "matmul {a:?} {b:?}");
-        // Pretend both were [.., m, n] to broadcast the leading axes and find the batch.
+        // Treat both as [.., m, n] to broadcast the leading axes and find the batch.
         let (m, n) = (a.shape[ra - 2], b.shape[rb - 1]);
         let stretch = |v: &Var, rank: usize| {
             let mut v = v.clone();
@@ -45,7 +45,7 @@ impl Emitter {
         self.node("MatMul", &[a, b], vec![], a.dtype, shape, batch)
     }
 
-    /// `op(a) · op(b)` of two matrices, `op` transposing where its flag is set.
+    /// `op(a) · op(b)` of two matrices. `op` transposes if its flag is set.
     pub fn gemm(&mut self, a: &Var, transpose_a: bool, b: &Var, transpose_b: bool) -> Var {
         let at = |v: &Var, flip: bool, i: usize| v.shape[i ^ flip as usize];
         let shape = vec![at(a, transpose_a, 0), at(b, transpose_b, 1)];

@@ -6,11 +6,11 @@ use damper_onnx::graph::{BatchAxis, DType};
 use damper_onnx::make_attr_int;
 
 impl Emitter {
-    /// Broadcasts `x` to `shape` (of the same rank), batched as `batch` says.
+    /// Broadcasts `x` to `shape` (of the same rank), with the batch axis `batch`.
     ///
-    /// By copies, and along the last axes by a product with a row of ones, which is exact: tract's optimiser drops an
-    /// `Expand` that a matrix product follows, through whatever stands between, and where the product contracts the axis
-    /// it then counts one position for all, without a word.
+    /// It copies, and along the last axes it multiplies by an all-one row, which is exact. The optimizer of tract drops
+    /// an `Expand` before a matrix product, even with other operators in between. If the product sums over the expanded
+    /// axis, it then silently counts one position instead of all.
     pub fn expand(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
         let is_alone = |axis: usize| x.shape[axis] == 1 && batch.is_none_or(|b| b.axis != axis);
         let tail = (0..x.rank()).rev().take_while(|&axis| x.dtype.is_float() && is_alone(axis)).last();
@@ -42,20 +42,20 @@ impl Emitter {
         self.spread(&one, &[&[1], shape].concat(), Some(BATCH_FIRST))
     }
 
-    /// Zeros that no sample has a part in.
+    /// Zeros that do not depend on samples.
     pub fn zeros(&mut self, dtype: DType, shape: &[usize]) -> Var {
         let zero = self.floats(dtype, &vec![1; shape.len()], [0.0]);
         self.spread(&zero, shape, None)
     }
 
-    /// An `Expand` of what no matrix product takes: of indices, or of a constant, which tract folds.
+    /// `Expand` of a tensor that no matrix product reads: of indices, or of a constant, which tract folds.
     pub fn spread(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
         if x.shape == shape && x.batch == batch {
             return x.clone();
         }
         let fixed = |d: &[usize]| d.iter().map(|&d| d as i64).collect::<Vec<_>>();
         let target = match (batch, x.batch) {
-            // An extent of 1 leaves the input's own extent alone.
+            // An extent of 1 keeps the input's extent.
             (Some(b), Some(_)) => {
                 let mut target = fixed(shape);
                 target[b.axis] = 1;
@@ -74,7 +74,7 @@ impl Emitter {
         self.node("Expand", &[x, &target], vec![], x.dtype, shape.to_vec(), batch)
     }
 
-    /// The number of samples, int64 `[1]`.
+    /// Number of samples, int64 `[1]`.
     fn batch_size(&mut self) -> Var {
         let source = self.batch_source.clone().expect("a batched input");
         let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);

@@ -1,4 +1,4 @@
-//! Sums, means and extremes over axes.
+//! Sums, means and extrema over axes.
 
 use super::Emitter;
 use super::var::Var;
@@ -6,18 +6,18 @@ use damper_onnx::graph::BatchAxis;
 use damper_onnx::pb::NodeProto;
 use damper_onnx::{make_attr_int, make_attr_ints};
 
-/// Operators that no transpose is moved through.
+/// Operators past which onnxruntime does not move a transpose.
 const STOPS: [&str; 9] =
     ["Conv", "ConvTranspose", "Expand", "Gather", "GatherElements", "Gemm", "MatMul", "Reshape", "ScatterElements"];
 
 impl Emitter {
-    /// Sum over `axes`, none of which is the batch.
+    /// Sum over `axes`, which must not include the batch.
     ///
-    /// A sum over the last axes is a product with ones: the runtimes' own reductions of rows add in an order that depends
-    /// on where a row lies in memory, so a sample's bits would depend on its place in the batch. A sum over other axes adds
-    /// rows to each other, in one order; but onnxruntime moves a transpose from before such a sum to behind it, which may
-    /// make it one over the last axes, so behind a transpose it is written as one. Over the last axes and others it is
-    /// a sum of rows and then one of the others.
+    /// A sum over the last axes is a product with an all-one vector. In the runtimes' own row reductions, the order
+    /// depends on the address of a row. So a sample's bits would depend on its position in the batch. A sum over other
+    /// axes adds rows in a fixed order. But onnxruntime moves a transpose from before such a sum to after it, which may
+    /// make it a sum over the last axes. So after a transpose it is also emitted as a product. A sum over the last axes
+    /// and others is a sum of rows, then a sum over the others.
     pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
         let first = axes.iter().copied().filter(|&a| x.shape[a] != 1).min();
         let Some(first) = first else {
@@ -59,13 +59,13 @@ impl Emitter {
         self.reshape(&sums, &shape, batch)
     }
 
-    /// Returns true if a runtime may write `x` with its axes in another order: it is a transpose, or follows one that onnxruntime
-    /// would move to behind it.
+    /// Returns true if a runtime may permute the axes of `x`. It is then a transpose, or follows a transpose that
+    /// onnxruntime may move to after it.
     fn is_transposed(&self, x: &Var) -> bool {
         self.transposed.contains(&*self.original(&x.name))
     }
 
-    /// Notes what `node` writes, if it is turned.
+    /// Records the outputs of `node` if they are transposed.
     pub(super) fn note_turned(&mut self, node: &NodeProto) {
         let stops = STOPS.contains(&node.op_type.as_str());
         if node.op_type == "Transpose" || !stops && node.input.iter().any(|name| self.transposed.contains(&**name)) {
@@ -73,7 +73,7 @@ impl Emitter {
         }
     }
 
-    /// Notes `to`, which is `from` reshaped: axes of one element move no other.
+    /// Records `to`, a reshape of `from`, if it only inserts or removes axes of one element.
     pub(super) fn note_reshaped(&mut self, from: &Var, to: &Var) {
         let long = |v: &Var| {
             let is_batch = |i: usize| v.batch.is_some_and(|b| b.axis == i);
@@ -85,19 +85,19 @@ impl Emitter {
         }
     }
 
-    /// Mean over `axes`, none of which is the batch.
+    /// Mean over `axes`, which must not include the batch.
     pub fn reduce_mean(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
         let count: usize = axes.iter().map(|&a| x.shape[a]).product();
         let sum = self.reduce_sum(x, axes, keep);
         self.scale(&sum, 1.0 / count as f64)
     }
 
-    /// Largest element over `axes`.
+    /// Maximum over `axes`.
     pub fn reduce_max(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
         self.reduce("ReduceMax", x, axes, keep)
     }
 
-    /// A reduction over `axes`, none of which is the batch.
+    /// Reduction over `axes`, which must not include the batch.
     fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
         assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
         if axes.is_empty() {

@@ -1,13 +1,13 @@
-//! A tensor of the emitted graph, and where its samples lie.
+//! Tensor of the emitted graph, with its batch axis.
 
 use damper_onnx::graph::{BatchAxis, DType};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The plain batch axis 0.
+/// Plain batch axis 0.
 pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
 
-/// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`damper_onnx::graph::Value`].
+/// Tensor of the emitted graph. `shape` is that of a batch of one sample, as in [`damper_onnx::graph::Value`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Var {
     pub name: Rc<str>,
@@ -27,16 +27,16 @@ impl Var {
         self.shape.iter().product()
     }
 
-    /// Returns true if the batch is axis 0 and that axis is the batch alone.
+    /// Returns true if the batch is on axis 0, without other factors.
     pub fn is_batch_first(&self) -> bool {
         self.batch == Some(BATCH_FIRST)
     }
 }
 
-/// Tensors by name; a tensor with a batch counts for one sample.
+/// Tensors by name, with one-sample shapes.
 pub type Known = HashMap<Rc<str>, Var>;
 
-/// The second input of a `Reshape`: -1 where the batch is.
+/// Second input of a `Reshape`, with -1 for the batch.
 pub fn reshape_target(shape: &[usize], batch: Option<BatchAxis>) -> Vec<i64> {
     let mut target: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
     if let Some(batch) = batch {

@@ -1,8 +1,8 @@
-//! The weighted sum of factored gradients over the samples, without the gradients: one product over samples and positions
-//! together, `Σ_n w_n Σ_t l_{n,t} ⊗ r_{n,t} = Lᵀ (w · R)` with `L: [N·T, r]`, `R: [N·T, c]`.
+//! Weighted sum of factored gradients over the samples, without the gradients. It is one product over samples and
+//! positions together, `Σ_n w_n Σ_t l_{n,t} ⊗ r_{n,t} = Lᵀ (w · R)` with `L: [N·T, r]`, `R: [N·T, c]`.
 //!
-//! The weights multiply the smaller factor. Rows that do not count are masked in both, for NaN · 0 is NaN. Of an embedding's
-//! rows the smaller factor is the dense one; it is added at the indices.
+//! The weights multiply the smaller factor. Rows of excluded samples are masked in both factors because NaN · 0 is NaN.
+//! For the rows of an embedding, the smaller factor is the dense factor, which is added at the indices.
 
 use super::side::{FactorSide, scatter_add};
 use super::{FactoredGrad, Term, View};
@@ -10,14 +10,14 @@ use crate::emit::{Emitter, Var};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_int;
 
-/// `Σ_n weight_n · gradient_n` over the rows where `keep` (bool `[N]`) holds, in the parameter's shape; `weight` `[N]` is 0
-/// elsewhere.
+/// `Σ_n weight_n · gradient_n` over the rows with `keep` (bool `[N]`), in the parameter's shape. `weight` `[N]` must be
+/// 0 elsewhere.
 pub fn weighted_sum(em: &mut Emitter, factors: &FactoredGrad, keep: &Var, weight: &Var) -> Var {
     let terms: Vec<Term> = factors.joined(em).iter().map(|term| weighted(em, term, keep, weight)).collect();
     let (rows, columns) = factors.extents();
     let mut sum: Option<Var> = None;
     for term in terms.iter().filter(|term| !term.is_indexed()) {
-        // The terms without indices were joined: there is one.
+        // The terms without indices were joined, so there is only one.
         sum = Some(contracted(em, term));
     }
     for term in terms.iter().filter(|term| term.is_indexed()) {
@@ -48,7 +48,7 @@ pub fn weighted_sum(em: &mut Emitter, factors: &FactoredGrad, keep: &Var, weight
     sum
 }
 
-/// The term with its rows masked and its smaller factor weighted.
+/// Masks the rows of the term and multiplies its smaller factor by the weights.
 fn weighted(em: &mut Emitter, term: &Term, keep: &Var, weight: &Var) -> Term {
     let mask = |em: &mut Emitter, side: &FactorSide| match side.is_indices() {
         true => side.clone(),
@@ -65,7 +65,7 @@ fn weighted(em: &mut Emitter, term: &Term, keep: &Var, weight: &Var) -> Term {
     Term { left, right }
 }
 
-/// `[N, T, r]` as `[N·T, r]`.
+/// Reshapes `[N, T, r]` to `[N·T, r]`.
 fn merged(em: &mut Emitter, x: &Var) -> Var {
     let (positions, width) = (x.shape[1], x.shape[2]);
     em.reshape(x, &[positions, width], Some(BatchAxis { axis: 0, outer: 1, inner: positions }))

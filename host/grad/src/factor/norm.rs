@@ -1,19 +1,20 @@
-//! Squared norms of factored gradients, without the gradients: `‖Σ_t l_t ⊗ r_t‖² = Σ_{t,t'} ⟨l_t, l_t'⟩ ⟨r_t, r_t'⟩`, one
-//! Gram matrix over the positions for each factor.
+//! Squared norms of factored gradients, without the gradients: `‖Σ_t l_t ⊗ r_t‖² = Σ_{t,t'} ⟨l_t, l_t'⟩ ⟨r_t, r_t'⟩`,
+//! with one Gram matrix over the positions for each factor.
 //!
-//! Of two unit vectors given by their indices the inner product is whether these are equal; of one and a dense factor it is
-//! the entry at the index. So an embedding tied to an output layer takes three blocks (index with index, index with dense,
-//! dense with dense) and no tensor of positions by words is made that was not there. Groups are matrices of their own: their
-//! squared norms add.
+//! For two unit vectors given by indices, the inner product is 1 if the indices are equal, else 0. For a unit vector
+//! and a dense factor, it is the entry at the index. So an embedding tied to an output layer takes three blocks: index
+//! with index, index with dense, and dense with dense. This adds no tensor of positions by vocabulary size. Groups are
+//! separate matrices, and their squared norms add up.
 //!
 //! # Numerics
 //!
-//! Sums go in two stages of the [`Emitter`]'s ordered sums: one long sum, and the runtimes' own sums of squares, are biased
-//! low. What Gram matrices give may be off by rounding of the size of `(Σ_t |l_t| |r_t|)²`, which is far above the squared norm
-//! where positions cancel: [`norm_squared`] also gives that, and [`rounding`] how many units of it they are off by at most,
-//! the square root of the lengths of the sums: random rounding errors exceed it with negligible probability (Higham and
-//! Mary, SIAM J. Sci. Comput. 41(5), 2019). To `|l_t|²` is added what its own squares may lose by underflow, for the other
-//! factor may be as large as this one is small.
+//! Sums use two stages of the [`Emitter`]'s ordered sums. One long sum, and the runtimes' own sums of squares, are
+//! biased low. Results from Gram matrices may have rounding errors of the order of `(Σ_t |l_t| |r_t|)²`, which is far
+//! above the squared norm if positions cancel. So [`norm_squared`] also returns this scale, and [`rounding`] bounds the
+//! error in units of its rounding. The bound is the square root of the lengths of the sums. Random rounding errors
+//! exceed it with negligible probability (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019). The maximum loss of its
+//! squares by underflow is added to `|l_t|²`. The loss matters because the other factor may be as large as this factor
+//! is small.
 
 use super::side::FactorSide;
 use super::{FactoredGrad, Term};
@@ -22,13 +23,13 @@ use crate::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
 
-/// Cost of a float that is written and read again, in multiply-adds.
+/// Cost of writing and reading a float, in multiply-adds.
 const TRAFFIC: usize = 8;
 
-/// Longest sum of one stage.
+/// Maximum length of a sum in one stage.
 const STAGE: usize = 256;
 
-/// Multiply-adds a sample, floats written included, in the two ways to a squared norm (and to a weighted sum).
+/// Multiply-adds per sample, including floats written, for the two ways to compute a squared norm (and a weighted sum).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// By Gram matrices, and a contraction of the factors.
@@ -38,13 +39,13 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Costs of the squared norm of `factors`, and with `sum` of the weighted sum.
+    /// Costs of the squared norm of `factors`, and with `sum` also of the weighted sum.
     pub fn of(factors: &FactoredGrad, sum: bool) -> Self {
         let groups = factors.groups().unwrap_or(1);
         let (rows, columns) = factors.extents();
         let entries = groups * rows * columns;
         let (mut gram, mut product, mut copies) = (0usize, 0usize, 0usize);
-        // Joined, the terms of one kind are one: their blocks with each other count as well.
+        // Joined terms of one kind are one term, so their cross blocks count, too.
         for (i, a) in factors.terms.iter().enumerate() {
             for b in &factors.terms[i..] {
                 let inner =
@@ -72,7 +73,7 @@ impl Costs {
     }
 }
 
-/// The squared norm of each sample's gradient, `[N]`, and what its rounding errors are relative to, `[N]`.
+/// Squared norm of each sample's gradient, `[N]`, and the scale of its rounding errors, `[N]`.
 pub fn norm_squared(em: &mut Emitter, factors: &FactoredGrad) -> (Var, Var) {
     let terms = factors.joined(em);
     let lengths: Vec<Var> = terms
@@ -106,7 +107,7 @@ pub fn norm_squared(em: &mut Emitter, factors: &FactoredGrad) -> (Var, Var) {
     (non_negative(em, &total), scatter)
 }
 
-/// Bound on the error of [`norm_squared`]'s first number, in units of rounding of the second.
+/// Bound on the error of [`norm_squared`]'s first result, in units of rounding of the second.
 pub fn rounding(factors: &FactoredGrad) -> f64 {
     let positions: usize = factors.terms.iter().map(Term::positions).sum();
     let extent = |side: &FactorSide| if side.is_indices() { 1 } else { side.extent() };
@@ -115,14 +116,14 @@ pub fn rounding(factors: &FactoredGrad) -> f64 {
     ((longest + pairs) as f64).sqrt()
 }
 
-/// `max(x, 0)`, NaN where `x` is NaN.
+/// `max(x, 0)`, or NaN if `x` is NaN.
 fn non_negative(em: &mut Emitter, x: &Var) -> Var {
     let zero = em.scalar(x.dtype, 0.0);
     let is_negative = em.compare("Less", x, &zero);
     em.choose(&is_negative, &zero, x)
 }
 
-/// The sum of tensors of one shape.
+/// Sum of tensors of the same shape.
 fn add_all(em: &mut Emitter, parts: &[Var]) -> Var {
     let (first, rest) = parts.split_first().expect("at least one");
     rest.iter().fold(first.clone(), |sum, part| em.add(&sum, part))
@@ -149,7 +150,7 @@ fn gram(em: &mut Emitter, a: &FactorSide, b: &FactorSide, dtype: DType) -> Var {
     }
 }
 
-/// The entries of `dense` at the positions' indices: `[N, T, T']`.
+/// Entries of `dense` at the positions' indices: `[N, T, T']`.
 fn pick(em: &mut Emitter, indices: &FactorSide, dense: &FactorSide) -> Var {
     let dense = &dense.unfolded(em);
     let (of_indices, of_dense) = (indices.positions(), dense.positions());
@@ -165,7 +166,8 @@ fn pick(em: &mut Emitter, indices: &FactorSide, dense: &FactorSide) -> Var {
     em.transpose(&picked, &[0, 2, 1])
 }
 
-/// `|l_t|² |r_t|²`: `[N, (g,) T, 1]`; with `above` each squared norm is above what it is, by more than underflow takes away.
+/// `|l_t|² |r_t|²`: `[N, (g,) T, 1]`. With `above`, each squared norm is an upper bound that includes losses by
+/// underflow.
 fn position_squares(em: &mut Emitter, term: &Term, above: bool) -> Var {
     let squares = |em: &mut Emitter, side: &FactorSide| {
         (!side.is_indices()).then(|| {
@@ -189,7 +191,7 @@ fn position_squares(em: &mut Emitter, term: &Term, above: bool) -> Var {
     }
 }
 
-/// The sum of the squares of each sample's elements, `[N]`.
+/// Sum of the squares of each sample's elements, `[N]`.
 pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
     squared_norms(em, x, |em| {
         let squares = em.mul(x, x);
@@ -197,12 +199,12 @@ pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
     })
 }
 
-/// The sum of each sample's elements, `[N]`, in stages short enough not to lose any: over columns while there are many
-/// elements, then over the row that is left.
+/// Sum of each sample's elements, `[N]`, in stages short enough to avoid a loss of small terms. It sums over columns
+/// while there are many elements, then over the remaining row.
 ///
-/// (A product with ones straight after a broadcast makes tract's optimiser fail, so there is always a sum over columns. Nor may
-/// these be axes of `x`: both runtimes move a transpose from before a sum to behind it, and would sum rows, whose bits
-/// depend on where a row lies in memory.)
+/// (A product with an all-one vector directly after a broadcast makes tract's optimizer fail, so there is always a sum
+/// over columns. These columns must not be axes of `x`. Both runtimes move a transpose from before a sum to after it,
+/// and would then sum rows, whose bits depend on their addresses.)
 fn sum_each(em: &mut Emitter, x: &Var) -> Var {
     let len = x.len();
     if len == 1 {

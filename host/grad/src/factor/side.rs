@@ -1,11 +1,11 @@
-//! One of the two factors of a gradient, in the layout in which it came.
+//! One of the two factors of a gradient, in its original layout.
 
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use crate::window::SlidingWindow;
 use damper_onnx::graph::DType;
 use damper_onnx::{make_attr_int, make_attr_string};
 
-/// From this operator set on, `ScatterElements` adds.
+/// First opset in which `ScatterElements` supports addition.
 const SCATTER_ADDS: i64 = 16;
 
 /// One of the two factors.
@@ -21,38 +21,39 @@ enum Layout {
     PositionsFirst,
     /// `[N, r, T]` or `[N, g, r, T]`.
     PositionsLast,
-    /// int64 `[N, T]`: position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
+    /// int64 `[N, T]`. Position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
     Indices(usize),
-    /// `[N, C, *input]`: position `t` is the patch under a window, unfolded only where it is needed. In `groups` of channels, each with its own
-    /// part of the patch.
+    /// `[N, C, *input]`. Position `t` is the patch under a window, unfolded only at its use. Each group of channels has
+    /// its own part of the patch.
     Patches { window: SlidingWindow, by_conv: bool, groups: usize },
 }
 
 impl FactorSide {
-    /// A factor laid out `[N, T, (g,) r]`.
+    /// Factor with the layout `[N, T, (g,) r]`.
     pub fn positions_first(var: Var) -> Self {
         Self { var, layout: Layout::PositionsFirst }
     }
 
-    /// A factor laid out `[N, (g,) r, T]`.
+    /// Factor with the layout `[N, (g,) r, T]`.
     pub fn positions_last(var: Var) -> Self {
         Self { var, layout: Layout::PositionsLast }
     }
 
-    /// The patches of `x: [N, C, *input]` under `window`, `C·taps` entries each: in the order of the channels where they are
-    /// unfolded by a convolution, else in the order of the taps.
+    /// Patches of `x: [N, C, *input]` under `window`, with `C·taps` entries each. They are in the order of the channels
+    /// if a convolution unfolds them, else in the order of the taps.
     pub fn patches(x: Var, window: SlidingWindow, by_conv: bool) -> Self {
         Self { var: x, layout: Layout::Patches { window, by_conv, groups: 1 } }
     }
 
-    /// The patches of `x: [N, C, *input]` under `window`, `C/groups·taps` entries a group, with a group axis. A convolution unfolds them.
+    /// Patches of `x: [N, C, *input]` under `window`, with a group axis and `C/groups·taps` entries for each group. A
+    /// convolution unfolds them.
     pub fn grouped_patches(x: Var, window: SlidingWindow, groups: usize) -> Self {
         Self { var: x, layout: Layout::Patches { window, by_conv: true, groups } }
     }
 
-    /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, from 0 and below `extent`.
+    /// Unit vectors of `extent` entries, given by index: int64 `[N, T]`, from 0 and below `extent`.
     ///
-    /// They stay indices, but for operator sets that cannot add at indices: `like` is the element type of the other factor.
+    /// They stay indices, except in opsets that cannot add at indices. `like` is the element type of the other factor.
     pub fn indices(em: &mut Emitter, indices: &Var, extent: usize, like: DType) -> Self {
         if em.opset >= SCATTER_ADDS {
             return Self { var: indices.clone(), layout: Layout::Indices(extent) };
@@ -72,7 +73,7 @@ impl FactorSide {
         }
     }
 
-    /// Number of groups, where there is a group axis.
+    /// Number of groups, if there is a group axis.
     pub fn groups(&self) -> Option<usize> {
         match self.layout {
             Layout::PositionsFirst => (self.var.rank() == 4).then(|| self.var.shape[2]),
@@ -82,7 +83,7 @@ impl FactorSide {
         }
     }
 
-    /// Entries of one position's vector, `r`.
+    /// Number of entries of one position's vector, `r`.
     pub fn extent(&self) -> usize {
         match &self.layout {
             Layout::PositionsFirst => self.var.shape[self.var.rank() - 1],
@@ -92,22 +93,22 @@ impl FactorSide {
         }
     }
 
-    /// Returns true if it is kept as indices.
+    /// Returns true if the factor is stored as indices.
     pub fn is_indices(&self) -> bool {
         matches!(self.layout, Layout::Indices(_))
     }
 
-    /// Returns true if it is laid out `[N, (g,) r, T]`, or unfolds to that.
+    /// Returns true if the layout is `[N, (g,) r, T]`, or unfolds to it.
     pub fn has_positions_last(&self) -> bool {
         matches!(self.layout, Layout::PositionsLast | Layout::Patches { by_conv: true, .. })
     }
 
-    /// The value that patches are taken of, and the window.
+    /// Source of the patches, and the window.
     pub fn window(&self) -> Option<(&Var, &SlidingWindow)> {
         if let Layout::Patches { window, .. } = &self.layout { Some((&self.var, window)) } else { None }
     }
 
-    /// The same with its patches unfolded.
+    /// The same factor with unfolded patches.
     pub fn unfolded(&self, em: &mut Emitter) -> Self {
         let Layout::Patches { window, by_conv, groups } = &self.layout else { return self.clone() };
         if *by_conv {
@@ -120,12 +121,12 @@ impl FactorSide {
         Self::positions_first(window.unfold_by_gather(em, &self.var))
     }
 
-    /// The same with other numbers: `map` is linear and keeps the shape.
+    /// The same factor with values mapped by `map`, which must be linear and keep the shape.
     pub fn map(&self, map: impl FnOnce(&Var) -> Var) -> Self {
         Self { var: map(&self.var), layout: self.layout.clone() }
     }
 
-    /// The positions of several factors of one kind, one after the other.
+    /// Concatenates the positions of several factors of the same kind.
     pub fn concat(em: &mut Emitter, sides: &[&Self]) -> Self {
         debug_assert!(sides.iter().all(|s| s.is_indices() == sides[0].is_indices()));
         let sides: Vec<Self> = sides.iter().map(|side| side.unfolded(em)).collect();
@@ -139,7 +140,7 @@ impl FactorSide {
         Self::positions_first(em.concat(&vars.iter().collect::<Vec<_>>(), 1))
     }
 
-    /// `[N, (g,) r, T]`.
+    /// Factor as `[N, (g,) r, T]`.
     pub fn with_positions_last(&self, em: &mut Emitter) -> Var {
         let side = self.unfolded(em);
         match (&side.layout, side.groups()) {
@@ -149,7 +150,7 @@ impl FactorSide {
         }
     }
 
-    /// `[N, (g,) T, r]`: what a matrix product over the positions takes on its right.
+    /// Factor as `[N, (g,) T, r]`, the right operand of a matrix product over the positions.
     pub fn with_positions_inside(&self, em: &mut Emitter) -> Var {
         let side = self.unfolded(em);
         match (&side.layout, side.groups()) {
@@ -159,7 +160,7 @@ impl FactorSide {
         }
     }
 
-    /// `[N, T, (g,) r]`.
+    /// Factor as `[N, T, (g,) r]`.
     pub fn with_positions_first(&self, em: &mut Emitter) -> Var {
         let side = self.unfolded(em);
         match (&side.layout, side.groups()) {
@@ -169,7 +170,8 @@ impl FactorSide {
         }
     }
 
-    /// Indices for `ScatterElements` and `GatherElements`: int64 `[N, T, width]`, or `[N, width, T]` with `positions_last`.
+    /// Indices for `ScatterElements` and `GatherElements`: int64 `[N, T, width]`, or `[N, width, T]` with
+    /// `positions_last`.
     pub fn spread_indices(&self, em: &mut Emitter, width: usize, positions_last: bool) -> Var {
         let positions = self.positions();
         let (thin, full) = if positions_last {
@@ -182,7 +184,7 @@ impl FactorSide {
     }
 }
 
-/// `onto` with `updates` added at `indices` (of the updates' shape) along `axis`. Indices may repeat; they are added in order.
+/// Adds `updates` to `onto` at `indices` (of the updates' shape) along `axis`. Repeated indices are added in order.
 pub fn scatter_add(em: &mut Emitter, onto: &Var, indices: &Var, updates: &Var, axis: usize) -> Var {
     let attributes = vec![make_attr_int("axis", axis as i64), make_attr_string("reduction", "add")];
     em.node("ScatterElements", &[onto, indices, updates], attributes, onto.dtype, onto.shape.clone(), onto.batch)

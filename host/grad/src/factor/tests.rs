@@ -1,4 +1,4 @@
-//! Results computed from factors equal those computed from the gradients.
+//! Results from factors equal those from the gradients.
 
 use super::*;
 use crate::lookup::checked;
@@ -11,10 +11,10 @@ use damper_onnx::{Extent, make_value_info};
 use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
 
-/// Samples.
+/// Batch size.
 const N: usize = 4;
 
-/// One test graph: an emitter, and inputs with their values.
+/// Test graph: an emitter, and inputs with their values.
 struct Bench {
     em: Emitter,
     inputs: Vec<(Var, Values)>,
@@ -43,13 +43,13 @@ impl Bench {
         var
     }
 
-    /// `[N, *shape]`.
+    /// Input of random floats `[N, *shape]`.
     fn floats(&mut self, shape: &[usize]) -> Var {
         let values = (0..N * shape.iter().product::<usize>()).map(|_| self.uniform()).collect();
         self.input(DType::F32, shape, Values::Float(values))
     }
 
-    /// Rows of a table of `extent`, `[N, T]`: negative ones count from the end.
+    /// Rows of a table of `extent`, `[N, T]`. Negative indices count from the end.
     fn rows(&mut self, positions: usize, extent: usize) -> FactorSide {
         let values = (0..N * positions).map(|_| (self.uniform() * extent as f32) as i64).collect();
         let ids = self.input(DType::I64, &[positions], Values::Int(values));
@@ -57,7 +57,7 @@ impl Bench {
         FactorSide::indices(&mut self.em, &ids, extent, DType::F32)
     }
 
-    /// Runs on `backend`; `outputs` with `true` for those that have the samples in front.
+    /// Runs on `backend`. Each output has `true` if its first axis is the samples.
     fn run(&self, em: Emitter, backend: &dyn Backend, outputs: &[(&Var, bool)]) -> Vec<Vec<f64>> {
         let spec = |var: &Var, batched: bool| TensorSpec {
             name: var.name.to_string(),
@@ -112,7 +112,8 @@ fn close(got: f64, want: f64, scale: f64, what: &str) {
     assert!((got - want).abs() <= 1e-5 * scale, "{what}: {got}, not {want}");
 }
 
-/// Squared norms and weighted sums of the factors that `build` makes against their gradients; returns those.
+/// Compares squared norms and weighted sums of the factors that `build` creates with their gradients. Returns the
+/// gradients.
 fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> FactoredGrad) -> Vec<f64> {
     let mut gradients = vec![];
     let backends = [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok());
@@ -187,7 +188,7 @@ fn norms_and_sums_match_gradients() {
     });
 }
 
-/// An embedding's use as indices, and the same matrix as an output layer.
+/// Embedding lookup as indices, and the same matrix as an output layer.
 fn tied(b: &mut Bench, transposed: bool) -> FactoredGrad {
     let embedding = FactoredGrad::new(b.rows(6, 7), FactorSide::positions_first(b.floats(&[6, 5])));
     let scores = b.floats(&[7, 3]);
@@ -206,7 +207,7 @@ fn tied(b: &mut Bench, transposed: bool) -> FactoredGrad {
 #[test]
 fn tied_embedding_sums_blocks() {
     for transposed in [false, true] {
-        // From 16 on indices stay indices; before, they become unit vectors.
+        // From opset 16 on, indices stay indices. Before, they become unit vectors.
         let [kept, one_hot] = [17, 13].map(|opset| check("tied", opset, |b| tied(b, transposed)));
         assert_eq!(kept.len(), one_hot.len());
         assert!(kept.iter().zip(&one_hot).all(|(a, b)| (a - b).abs() < 1e-5));
@@ -232,7 +233,7 @@ fn embedding_gradient_scatters_rows() {
     }
 }
 
-// The cost model prefers Gram matrices for wide layers, and materialised gradients for narrow ones.
+// The cost model prefers Gram matrices for wide layers, and materialised gradients for narrow layers.
 #[test]
 fn gram_is_cheaper_only_for_wide_layers() {
     let costs = |left: &[usize], right: &[usize], sum: bool| {
@@ -253,8 +254,8 @@ fn gram_is_cheaper_only_for_wide_layers() {
     }
 }
 
-/// The norm, in f64, of what one sample adds to the sum clipped to `clip`: of `positions` positions whose vectors of `width`
-/// entries cancel but for `rest` of them, of the sizes `scales` on the left and on the right.
+/// Norm in f64 of one sample's contribution to the sum clipped to `clip`. Its `positions` positions have vectors of
+/// `width` entries that cancel except for a fraction `rest`. `scales` are the magnitudes of the left and right factor.
 fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), rest: f32, scales: (f32, f32)) -> f64 {
     let mut bench = Bench::new(17);
     let mut side = |scale: f32, flips: bool| {

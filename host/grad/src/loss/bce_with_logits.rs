@@ -1,8 +1,7 @@
 //! `bce-with-logits`: `ℓ = mean (max(z, 0) − z·t + ln(1 + exp(−|z|)))` over the sample's `n` counted elements, which
-//! overflows for no `z` ⇒ `dz = (σ(z) − t) / n` for counted elements, else 0. Summed: both times `n`.
+//! never overflows ⇒ `dz = (σ(z) − t) / n` for counted elements, else 0. Summed: both times `n`.
 //!
-//! An element with the label −100 is not counted. It is masked by `Where`, so that what is not finite in it does not
-//! spread.
+//! An element with the label −100 is not counted. `Where` masks it, so non-finite values in it do not spread.
 
 use super::head::Head;
 use super::label_weights::{self, Signs};
@@ -12,7 +11,7 @@ use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, LossReduction};
 
-/// Loss `[N]`, labels of the output's shape, gradient.
+/// Emits the loss `[N]`, the labels with the output's shape, and the gradient.
 pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var, Option<Var>, Var), DeriveError> {
     let z = &z.var;
     let labels = labels(z.dtype, &z.shape[1..]);
@@ -33,7 +32,7 @@ pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var,
     let each = em.choose(&is_ignored, &zero, &each);
     let sum = sum_each(em, &each);
     let grad = em.choose(&is_ignored, &zero, &difference);
-    // One element is its own mean.
+    // One element equals its mean.
     if options.reduction == LossReduction::Sum || z.len() == 1 {
         return Ok((sum, Some(labels), grad));
     }

@@ -1,15 +1,18 @@
-//! `ctc`: connectionist temporal classification (Graves et al., 2006). The loss is minus the logarithm of the probability that the answers
-//! at T places are the sample's labels, after repeats are joined and blanks left out. Class 0 is the blank.
+//! `ctc`: connectionist temporal classification (Graves et al., 2006). The loss is the negative log-probability that
+//! the outputs at T positions give the sample's labels. Repeats are merged first, and then blanks are removed. Class 0
+//! is the blank.
 //!
-//! With the labels `l` between blanks, `b l₁ b l₂ … b`, as states `s`, and `E_t(s)` the logarithm of the probability of state `s` at place `t`:
+//! The states `s` are the labels `l` between blanks, `b l₁ b l₂ … b`. `E_t(s)` is the log-probability of state `s` at
+//! position `t`. Then:
 //!
-//! - `α_t(s) = E_t(s) + ln Σ exp α_{t−1}(s′)` over `s′` in `s`, `s − 1` and, between different labels, `s − 2`;
-//! - `β_t(s)` likewise from the end, without `E_t(s)`;
-//! - `ln Z = ln Σ exp α_{T−1}(s)` over the last label and the last blank, and the loss is `−ln Z`;
-//! - the gradient of the logits is `p − γ` with `γ_t(c) = Σ exp(α_t(s) + β_t(s) − ln Z)` over the states of class `c`.
+//! - `α_t(s) = E_t(s) + ln Σ exp α_{t−1}(s′)` over `s′` in `s`, `s − 1` and, between different labels, `s − 2`.
+//! - `β_t(s)` is the same from the end, without `E_t(s)`.
+//! - `ln Z = ln Σ exp α_{T−1}(s)` over the last label and the last blank, and the loss is `−ln Z`.
+//! - The gradient of the logits is `p − γ` with `γ_t(c) = Σ exp(α_t(s) + β_t(s) − ln Z)` over the states of class `c`.
 //!
-//! Numbers far below every logarithm stand for 0, so that nothing is infinite. Labels that do not fit into T places have no loss and no gradient.
-//! The mean is over the labels, as PyTorch's. The graph has some twenty nodes for each place.
+//! Values far below every logarithm represent ln 0, so that nothing is infinite. Labels that do not fit into T
+//! positions have no loss and no gradient. The mean is over the labels, as in PyTorch. The graph has about twenty nodes
+//! per position.
 
 use super::head::Head;
 use super::labels::labels;
@@ -21,14 +24,14 @@ use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, LossReduction};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-/// The logarithm of 0.
+/// Logarithm of 0.
 const NEVER: f64 = -1e30;
-/// Sums below it are empty.
+/// Upper bound of empty sums.
 const NONE: f64 = -1e29;
-/// Places of the longest output.
+/// Maximum number of output positions.
 const MOST_PLACES: usize = 1024;
 
-/// Loss `[N]`, labels int64 `[N, T]` padded with −100 or 0, gradient.
+/// Emits the loss `[N]`, the labels int64 `[N, T]` padded with −100 or 0, and the gradient.
 pub fn emit(
     em: &mut Emitter,
     z: &Head,
@@ -88,13 +91,13 @@ pub fn emit(
     Ok((em.per_sample(&loss, &[]), Some(labels), grad))
 }
 
-/// The states of each sample, S = 2T + 1.
+/// States of each sample, S = 2T + 1.
 struct States {
-    /// The class of each state, `[N, S, K]`. An absent state has zeros.
+    /// One-hot class of each state, `[N, S, K]`. An absent state has zeros.
     one_hot: Var,
     /// [`NEVER`] for states that the labels do not have: `[N, 1, S]`.
     absent: Var,
-    /// [`NEVER`] for states that do not follow the state two before: `[N, 1, S]`.
+    /// [`NEVER`] for states that cannot follow the state two positions before: `[N, 1, S]`.
     no_skip: Var,
     /// [`NEVER`] for states that are not the last label or blank: `[N, 1, S]`.
     not_last: Var,
@@ -155,7 +158,7 @@ impl States {
         Self { one_hot, absent, no_skip, not_last, counted, count }
     }
 
-    /// `α` at each place, `[N, 1, S]` each.
+    /// `α` at each position, `[N, 1, S]` each.
     fn forward(&self, em: &mut Emitter, at: &[Var]) -> Vec<Var> {
         // A text begins with a blank or its first label.
         let begins = (0..self.count).map(|state| if state < 2 { 0.0 } else { NEVER });
@@ -172,7 +175,7 @@ impl States {
         alphas
     }
 
-    /// `β` at each place.
+    /// `β` at each position.
     fn backward(&self, em: &mut Emitter, at: &[Var]) -> Vec<Var> {
         let mut betas = vec![self.not_last.clone()];
         for of_states in at[1..].iter().rev() {
@@ -186,20 +189,20 @@ impl States {
         betas
     }
 
-    /// Each state's number `by` states later.
+    /// Shifts each state's value by `by` states to later states.
     fn moved(&self, em: &mut Emitter, x: &Var, by: usize) -> Var {
         let kept = em.slice(x, &[(2, 0, 1, self.count - by)]);
         em.pad(&kept, &[(0, 0), (0, 0), (by, 0)], NEVER)
     }
 
-    /// Each state's number `by` states earlier.
+    /// Shifts each state's value by `by` states to earlier states.
     fn moved_back(&self, em: &mut Emitter, x: &Var, by: usize) -> Var {
         let kept = em.slice(x, &[(2, by, 1, self.count - by)]);
         em.pad(&kept, &[(0, 0), (0, 0), (0, by)], NEVER)
     }
 }
 
-/// `[N, T, K]` and `[N, T, K]` as `[N, 2T, K]`, in turns.
+/// Interleaves `[N, T, K]` and `[N, T, K]` to `[N, 2T, K]`.
 fn interleaved(em: &mut Emitter, odd: &Var, even: &Var) -> Var {
     let (places, width) = (odd.shape[1], odd.shape[2]);
     let rows = [odd, even].map(|x| em.per_sample(x, &[places, 1, width]));
@@ -221,7 +224,7 @@ fn log_sum_of_three(em: &mut Emitter, terms: [&Var; 3]) -> Var {
     em.add(&most, &log)
 }
 
-/// `ln Σ exp x` over the last axis, kept.
+/// `ln Σ exp x` over the last axis, which keeps extent 1.
 fn log_sum_of(em: &mut Emitter, x: &Var) -> Var {
     let last = x.rank() - 1;
     let exponentials = Exponentials::new(em, x, &[last]);

@@ -1,8 +1,8 @@
-//! Losses of the difference `d = z − t` over the sample's `n` elements, summed or, times `1/n`, their mean:
+//! Losses of the difference `d = z − t`, as a sum over the sample's `n` elements, or as their mean (times `1/n`):
 //!
-//! - `mse`: `d²` ⇒ `2 d`;
-//! - `l1`: `|d|` ⇒ the sign of `d`, 0 at 0;
-//! - `huber`: with `c`, the difference clipped to [−1, 1], `c · (d − c/2)` ⇒ `c`.
+//! - `mse`: `d²` ⇒ `2 d`
+//! - `l1`: `|d|` ⇒ the sign of `d`, 0 at 0
+//! - `huber`: `c · (d − c/2)` ⇒ `c`, with `c` the difference clipped to [−1, 1]
 
 use super::head::Head;
 use super::labels::labels;
@@ -10,7 +10,7 @@ use super::sums::sum_each;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, Loss, LossReduction};
 
-/// Loss `[N]`, labels of the output's shape, gradient.
+/// Emits the loss `[N]`, the labels with the output's shape, and the gradient.
 pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> (Var, Option<Var>, Var) {
     let labels = labels(z.var.dtype, z.rest());
     let count = match options.reduction {

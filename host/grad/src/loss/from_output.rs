@@ -4,7 +4,7 @@ use super::head::Head;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-/// Loss `[N]`, no labels, gradient.
+/// Emits the loss `[N]`, no labels, and the gradient.
 pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>, Var), DeriveError> {
     if z.var.len() != 1 {
         return Err(DeriveError::new(

@@ -1,15 +1,15 @@
-//! The output that a loss reads.
+//! Output that a loss reads.
 
 use crate::emit::{Emitter, Var};
 
-/// The output that a loss reads, with the samples in front: `[N, *rest]`.
+/// Output that a loss reads, with the samples first: `[N, *rest]`.
 pub struct Head {
     pub var: Var,
     original: Var,
 }
 
 impl Head {
-    /// Of `output`, which is batched.
+    /// Head for `output`, which must be batched.
     pub fn new(em: &mut Emitter, output: &Var) -> Self {
         if output.is_batch_first() {
             return Self { var: output.clone(), original: output.clone() };
@@ -27,7 +27,7 @@ impl Head {
         &self.var.shape[1..]
     }
 
-    /// A gradient of `var` in the layout of the output.
+    /// Gradient of `var` in the layout of the output.
     pub fn scatter(&self, em: &mut Emitter, grad: &Var) -> Var {
         let batch = self.original.batch.expect("checked to be batched");
         let grad = em.per_sample(grad, &self.original.shape);

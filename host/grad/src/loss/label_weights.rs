@@ -1,18 +1,18 @@
-//! Class weights, label smoothing and the focal loss: what they multiply a label's loss and its gradient by.
+//! Class weights, label smoothing and the focal loss: factors for a label's loss and its gradient.
 //!
-//! Softmax cross-entropy of the log-probabilities `ln p` and the target `t`, `t_c = w_c·((1 − α)·[c = label] + α/K)`:
-//! `ℓ = −Σ t_c·ln p_c` ⇒ `dz = p·Σt − t`. Focal: `ℓ = −w·(1 − p)^γ·ln p` of the label's p and w ⇒ `dz = a·([c = label] − p_c)`,
-//! `a = w·(γ·p·(1 − p)^(γ−1)·ln p − (1 − p)^γ)`.
+//! Softmax cross-entropy with log-probabilities `ln p` and the target `t`, `t_c = w_c·((1 − α)·[c = label] + α/K)`:
+//! `ℓ = −Σ t_c·ln p_c` ⇒ `dz = p·Σt − t`. Focal loss with p and w of the label: `ℓ = −w·(1 − p)^γ·ln p` ⇒
+//! `dz = a·([c = label] − p_c)`, `a = w·(γ·p·(1 − p)^(γ−1)·ln p − (1 − p)^γ)`.
 //!
-//! Binary cross-entropy of labels `t` from 0 to 1 weighs its two halves, as PyTorch's `pos_weight` does:
-//! `ℓ = w₁·t·l₁ + w₀·(1 − t)·l₀` with `l₁ = −ln σ(z)`, `l₀ = −ln(1 − σ(z))` ⇒ `dz = w₁·t·(σ − 1) + w₀·(1 − t)·σ`. Its focal
-//! form is torchvision's `sigmoid_focal_loss`, whose weight `w₀ + t·(w₁ − w₀)` multiplies the whole loss.
+//! Binary cross-entropy with labels `t` from 0 to 1 weights its two parts, like PyTorch's `pos_weight`:
+//! `ℓ = w₁·t·l₁ + w₀·(1 − t)·l₀` with `l₁ = −ln σ(z)`, `l₀ = −ln(1 − σ(z))` ⇒ `dz = w₁·t·(σ − 1) + w₀·(1 − t)·σ`. Its
+//! focal form is torchvision's `sigmoid_focal_loss`, in which the weight `w₀ + t·(w₁ − w₀)` multiplies the whole loss.
 
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, LabelWeights, Loss};
 
-/// Refuses what the loss does not take.
+/// Fails for settings that the loss does not support.
 pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
     let LabelWeights { class_weights, label_smoothing, focal_gamma } = &options.label_weights;
     let refuse = |setting: &str, reason: &str, remedy: &str| Err(DeriveError::of_setting(setting, reason, remedy));
@@ -51,7 +51,7 @@ pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// A row of logits, the classes last: `[N, K]` or `[N, T, K]`.
+/// Row of logits with the classes last: `[N, K]` or `[N, T, K]`.
 pub struct LogitRows<'a> {
     /// `ln p`.
     pub log_probability: &'a Var,
@@ -59,11 +59,11 @@ pub struct LogitRows<'a> {
     pub probability: &'a Var,
     /// True if the class is the label.
     pub is_label: &'a Var,
-    /// True if the token does not count.
+    /// True if the token is not counted.
     pub is_ignored: &'a Var,
 }
 
-/// `−ℓ` in parts to be summed over a sample, and `dz`, before ignored tokens are masked in it.
+/// Emits `−ℓ` in terms to be summed over a sample, and `dz`. Ignored tokens are not yet masked in `dz`.
 pub fn emit(
     em: &mut Emitter,
     rows: &LogitRows<'_>,
@@ -87,7 +87,7 @@ pub fn emit(
         let target = em.choose(rows.is_label, &on, &off);
         let sum = em.reduce_sum(&target, &[last], true);
         let each = em.mul(&target, rows.log_probability);
-        // What is not finite in other classes, or in tokens that do not count, does not spread.
+        // Non-finite values in other classes, or in tokens that are not counted, do not spread.
         let each = if share == 0.0 {
             em.choose(rows.is_label, &each, &zero)
         } else {
@@ -132,9 +132,9 @@ fn powers(em: &mut Emitter, p: &Var, gamma: f32) -> (Var, Var) {
     (less, more)
 }
 
-/// Binary cross-entropy of logits `z` on its way to a loss.
+/// Intermediate values of binary cross-entropy with logits `z`.
 pub struct Signs<'a> {
-    /// The logits.
+    /// Logits.
     pub z: &'a Var,
     /// `max(z, 0)`.
     pub hinge: &'a Var,
@@ -146,7 +146,7 @@ pub struct Signs<'a> {
     pub labels: &'a Var,
 }
 
-/// The weighted loss of each element and its gradient `dz`.
+/// Emits the weighted loss of each element and its gradient `dz`.
 pub fn of_signs(em: &mut Emitter, of: &Signs<'_>, weights: &LabelWeights) -> Result<(Var, Var), DeriveError> {
     let pair = match weights.class_weights[..] {
         [] => None,
@@ -199,8 +199,8 @@ fn halves(em: &mut Emitter, of: &Signs<'_>, (of_zero, of_one): (f64, f64)) -> (V
     (mixed(&one_loss, &zero_loss), mixed(&less, of.probability))
 }
 
-/// The loss `each` and its gradient with the focal factor. Of the label's probability `p = t·σ + (1 − t)·(1 − σ)`:
-/// `ℓ·(1 − p)^γ ⇒ dz·(1 − p)^γ − γ·ℓ·(1 − p)^(γ−1)·σ·(1 − σ)·(2t − 1)`.
+/// Multiplies the loss `each` and its gradient by the focal factor. With the label's probability
+/// `p = t·σ + (1 − t)·(1 − σ)`: `ℓ·(1 − p)^γ ⇒ dz·(1 − p)^γ − γ·ℓ·(1 − p)^(γ−1)·σ·(1 − σ)·(2t − 1)`.
 fn focal(em: &mut Emitter, (each, difference): (Var, Var), of: &Signs<'_>, gamma: f32) -> (Var, Var) {
     let (probability, labels) = (of.probability, of.labels);
     let one = em.scalar(each.dtype, 1.0);

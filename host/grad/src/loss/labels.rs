@@ -1,4 +1,4 @@
-//! The labels' input.
+//! Input of the labels.
 
 use crate::emit::{BATCH_FIRST, Var};
 use damper_onnx::graph::DType;
@@ -6,10 +6,10 @@ use damper_onnx::graph::DType;
 /// Name of the labels' input.
 const LABELS: &str = "dp.labels";
 
-/// The label of a token or element that is not counted.
+/// Label of a token or element that is not counted.
 pub const IGNORED: i64 = -100;
 
-/// The labels' input with one entry a sample of the given shape.
+/// Input of the labels, with shape `rest` per sample.
 pub fn labels(dtype: DType, rest: &[usize]) -> Var {
     Var { name: LABELS.into(), dtype, shape: [&[1], rest].concat(), batch: Some(BATCH_FIRST) }
 }

@@ -1,4 +1,4 @@
-//! The probabilities of classes.
+//! Class probabilities.
 
 use crate::custom::{Exponentials, softmax};
 use crate::emit::{Emitter, Var};
@@ -10,7 +10,7 @@ pub struct Probabilities {
 }
 
 impl Probabilities {
-    /// Of logits `z` with the classes along `axis`.
+    /// Probabilities for logits `z` with the classes along `axis`.
     pub fn new(em: &mut Emitter, z: &Var, axis: usize) -> Self {
         let probability = softmax(em, z, axis);
         let exponentials = Exponentials::new(em, z, &[axis]);

@@ -1,11 +1,12 @@
-//! `softmax-cross-entropy`: per token `ℓ = −ln p[label]`, `p = softmax(z)` over the class axis, from `z − max z`; mean over
-//! the sample's counted tokens, 0 if there is none ⇒ `dz = (p − onehot(label)) / counted` for counted tokens, else 0.
-//! Summed: both times the number of counted tokens.
+//! `softmax-cross-entropy`: per token `ℓ = −ln p[label]`, with `p = softmax(z)` over the class axis, from `z − max z`.
+//! The loss is the mean over the sample's counted tokens, or 0 without any ⇒ `dz = (p − onehot(label)) / counted` for
+//! counted tokens, else 0. Summed: both times the number of counted tokens.
 //!
-//! `causal-lm` compares each token's logits with the next token's label: the last logits and the first label are left out.
+//! `causal-lm` compares each token's logits with the next token's label. It omits the last logits and the first label.
 //!
-//! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
-//! index. [`LabelWeights`](crate::options::LabelWeights) change both as `label_weights` has it. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
+//! A token with the label −100 is not counted. The label is compared with each class index and never used as an index.
+//! [`LabelWeights`](crate::options::LabelWeights) change both formulas (see `label_weights`). `Where` masks uncounted
+//! tokens, so non-finite values in them do not spread.
 
 use super::head::Head;
 use super::label_weights::{self, LogitRows};
@@ -17,7 +18,7 @@ use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, Loss, LossReduction};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-/// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
+/// Emits the loss `[N]`, the labels int64 with the output's shape without the class axis, and the gradient.
 pub fn emit(
     em: &mut Emitter,
     z: &Head,
@@ -41,7 +42,7 @@ pub fn emit(
     let tokens: usize = tokens_shape.iter().product();
     let labels = labels(DType::I64, &tokens_shape);
 
-    // [N, T, V] with the classes last; [N, V] where there is one token.
+    // [N, T, V] with the classes last, or [N, V] for a single token.
     let to_last: Vec<usize> = (0..z.var.rank()).filter(|&i| i != axis).chain([axis]).collect();
     let moved = em.transpose(&z.var, &to_last);
     let single = tokens_shape.is_empty();

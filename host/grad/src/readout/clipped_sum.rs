@@ -1,16 +1,16 @@
-//! The `clipped-sum` readout: `Σ_n w_n · min(1, C/‖g_n‖) · g_n`, one gradient-sized vector.
+//! `clipped-sum` readout: `Σ_n w_n · min(1, C/‖g_n‖) · g_n`, a single vector of the gradient's size.
 //!
-//! Where a gradient was materialised for its norm, the sum is weights times gradients; elsewhere one contraction of the
-//! factors over samples and positions, and no sample's gradient is ever formed.
+//! If a gradient was materialised for its norm, the sum is weights times gradients. Otherwise it is one contraction of
+//! the factors over samples and positions, and no sample's gradient is ever formed.
 //!
-//! Memory: the factors of all layers, and the gradients that were materialised.
+//! Memory: the factors of all layers, and the materialised gradients.
 //!
 //! # Privacy
 //!
 //! **Not exact**: the bound holds in the backend's floats. The factor is `C(1 − 2^-k)/‖g_n‖` with `2^-k` = 64 units of
-//! rounding, and to squared norms by Gram matrices what rounding may have taken from them is added (`factor::norm`), so
-//! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
-//! whose squared norm is not finite, add exactly nothing, whatever is in them: they are masked.
+//! rounding. Squared norms from Gram matrices are increased by their maximum rounding error (`factor::norm`). So a
+//! sample contributes at most `C` if the runtime's norms and products are exact within that margin. Rows of weight 0,
+//! and rows with a non-finite squared norm, contribute exactly 0 for any values because they are masked.
 
 use super::norms::{NormForm, squares};
 use super::read::{GradStrategy, ParamGrad};
@@ -24,10 +24,10 @@ const CLIP: &str = "dp.clip";
 /// Name of the weights' input.
 const WEIGHT: &str = "dp.weight";
 
-/// Units of rounding by which the factor errs low.
+/// Margin by which the factor is too low, in units of rounding.
 const SLACK: f64 = 64.0;
 
-/// The inputs of a clipped sum.
+/// Inputs of a clipped sum.
 pub struct ClipInputs {
     /// `dp.clip`, a scalar.
     pub clip: Var,
@@ -36,14 +36,14 @@ pub struct ClipInputs {
 }
 
 impl ClipInputs {
-    /// Of float type `dtype`.
+    /// Inputs of float type `dtype`.
     pub fn new(dtype: DType) -> Self {
         let clip = Var { name: CLIP.into(), dtype, shape: vec![], batch: None };
         Self { clip, weight: Var { name: WEIGHT.into(), dtype, shape: vec![1], batch: Some(BATCH_FIRST) } }
     }
 }
 
-/// `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
+/// Emits `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
 pub fn clipped_sum(
     em: &mut Emitter,
     grads: &[ParamGrad],

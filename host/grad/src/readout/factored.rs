@@ -1,39 +1,40 @@
-//! The `per-sample` readout for a reader that multiplies: a gradient that is one outer product, a convolution's kernel's, or a table's,
-//! comes as its two factors.
+//! `per-sample` readout for a reader that multiplies. The gradient of an outer product, a convolution kernel or a table
+//! is returned as two factors.
 //!
-//! A linear layer met once by each sample has the gradient `l ⊗ r`, one met at several positions (tokens) the sum of `l_t ⊗ r_t`; that of a
-//! kernel is the sum over the windows of `l_t ⊗ patch_t`.
-//! A reader that takes them one sample at a time keeps them in the processor's caches, and reads the patches where they lie:
-//! unfolded they are as many times the input as a window has taps.
+//! A linear layer that each sample uses once has the gradient `l ⊗ r`. If it is used at several positions (tokens), the
+//! gradient is the sum of `l_t ⊗ r_t`. That of a kernel is the sum over the windows of `l_t ⊗ patch_t`. A reader that
+//! processes one sample at a time keeps the factors in the processor's caches and reads the patches in place. Unfolded
+//! patches are as many times larger than the input as a window has taps.
 //!
-//! Of a table's rows (an embedding) at most one a position is not zero: the reader gets these alone.
+//! At most one table row (of an embedding) per position is non-zero. The reader gets only these rows.
 //!
-//! Memory: `N · T · (r + c)` floats for outer products of `r · c` at `T` positions; those of the input and of the output for a kernel; `N · len` for
-//! others.
+//! Memory: `N · T · (r + c)` floats for outer products of `r · c` at `T` positions. For a kernel it is the input and
+//! the output, and for other gradients `N · len`.
 
 use super::read::ParamGrad;
 use crate::emit::{Emitter, Var};
 use crate::factor::{Grad, KernelFactors};
 
-/// Entries from which on two outputs are cheaper than one.
+/// Minimum number of entries for which two outputs are cheaper than a single output.
 const LEAST: usize = 1 << 10;
 
-/// The outputs for one parameter's gradient.
+/// Outputs for one parameter's gradient.
 pub enum GradOutputs {
-    /// `[N, *shape]`.
+    /// Whole gradient, `[N, *shape]`.
     Whole(Var),
     /// `[N, r]` and `[N, c]`: their outer product, in row-major order, is the gradient.
     Outer(Var, Var),
-    /// `[N, T, r]` and `[N, T, c]`: the sum over the positions of their outer products.
+    /// `[N, T, r]` and `[N, T, c]`: the sum of their outer products over the positions is the gradient.
     Positions(Var, Var),
-    /// `[N, T]` and `[N, T, c]`: position `t` adds its row to that of the gradient whose index it has.
+    /// `[N, T]` and `[N, T, c]`: position `t` adds its row to the gradient's row with this index.
     Rows(Var, Var),
-    /// The gradient of a kernel is the sum over the windows of the left's vector times the input's patch, in each group.
+    /// In each group, the gradient of a convolution kernel is the sum over windows of the left's vector times the
+    /// input's patch.
     Kernel(KernelFactors),
 }
 
 impl GradOutputs {
-    /// Multiply-adds of one sample that are left to the reader.
+    /// Multiply-adds per sample that the reader needs.
     pub fn multiply_adds(&self) -> u64 {
         let products = match self {
             Self::Whole(_) | Self::Rows(..) => 0,
@@ -47,8 +48,8 @@ impl GradOutputs {
     }
 }
 
-/// One part a parameter. With `positions` the reader computes sums over them, if the factors are smaller than the sum. With `groups` it
-/// computes the kernels of grouped convolutions.
+/// Emits the outputs of each parameter. With `positions`, the reader sums over positions if the factors are smaller
+/// than the gradient. With `groups`, it computes the gradients of grouped convolution kernels too.
 pub fn factored(em: &mut Emitter, grads: &[ParamGrad], positions: bool, groups: bool) -> Vec<GradOutputs> {
     let part = |read: &ParamGrad| {
         let Grad::Factored(factors) = &read.grad else { return GradOutputs::Whole(read.grad.dense(em)) };

@@ -1,43 +1,45 @@
-//! The `norms` readout: `‖g_n‖`, over all trained parameters together.
+//! `norms` readout: `‖g_n‖` over all trained parameters together.
 //!
-//! Each factored gradient's squared norm is taken by Gram matrices or of the gradient itself, whichever is counted to cost
-//! less (Lee and Kifer, arXiv 2009.03106; Li et al., arXiv 2110.05679; the choice a layer: Bu et al., arXiv 2205.10683).
+//! Each factored gradient's squared norm is computed by Gram matrices or from the gradient itself. The estimated cost
+//! decides (Lee and Kifer, arXiv 2009.03106, and Li et al., arXiv 2110.05679). The choice is made per layer (Bu et al.,
+//! arXiv 2205.10683).
 //!
-//! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
+//! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients. Both are freed after the
+//! parameter's norm.
 
 use super::read::{GradStrategy, ParamGrad, Readout};
 use crate::emit::{Emitter, Var};
 use crate::factor::{Costs, FactoredGrad, Grad, norm_squared, rounding, sum_of_squares};
 use damper_onnx::graph::DType;
 
-/// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
+/// Maximum number of gradient entries per sample that stay materialised until the sum over samples.
 const KEPT: usize = 1 << 22;
 
-/// A gradient in the form in which its norm was taken.
+/// Gradient in the form from which its norm was computed.
 pub enum NormForm {
-    /// `[N, *shape]`.
+    /// Materialised, `[N, *shape]`.
     Materialised(Var),
     /// By Gram matrices.
     Factored(FactoredGrad),
 }
 
-/// The squared norms of the samples' gradients.
+/// Squared norms of the samples' gradients.
 pub struct Squares {
     /// `‖g_n‖²`, `[N]`.
     pub total: Var,
-    /// The rounding errors of Gram matrices in units of rounding, at most, `[N]`; none where there were none.
+    /// Maximum rounding error of Gram matrices in units of rounding, `[N]`. `None` without Gram matrices.
     pub scatter: Option<Var>,
-    /// One a parameter.
+    /// Forms of the gradients, one per parameter.
     pub forms: Vec<NormForm>,
 }
 
-/// `dp.norm`, `[N]` of float type `dtype`.
+/// Emits `dp.norm`, `[N]` of float type `dtype`.
 pub fn norms(em: &mut Emitter, grads: &[ParamGrad], dtype: DType, strategies: &[GradStrategy]) -> Var {
     let squares = squares(em, grads, dtype, strategies);
     em.unary("Sqrt", &squares.total)
 }
 
-/// The squared norms, each gradient taken its way.
+/// Emits the squared norms, each by its strategy.
 pub fn squares(em: &mut Emitter, grads: &[ParamGrad], dtype: DType, strategies: &[GradStrategy]) -> Squares {
     let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
     let mut forms = Vec::with_capacity(grads.len());
@@ -73,8 +75,8 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
     }
 }
 
-/// The way of each gradient: of the two, the one that is counted to cost less; for a sum only as many are materialised, the
-/// smallest first, as may be kept.
+/// Strategy of each gradient: the cheaper by estimated cost. For a sum, materialises the smallest gradients first, up
+/// to the memory limit.
 pub fn strategies(grads: &[ParamGrad], readout: Readout) -> Vec<GradStrategy> {
     let sum = readout == Readout::ClippedSum;
     let whole = matches!(readout, Readout::PerSample | Readout::Factored { .. });

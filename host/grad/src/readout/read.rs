@@ -1,30 +1,32 @@
-//! The readouts, and the form in which each gradient is computed.
+//! Readouts, and the form in which each gradient is computed.
 
 use crate::factor::{Costs, Grad};
 use damper_onnx::graph::DType;
 
-/// The outputs of a reverse sweep.
+/// Outputs of a reverse sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Readout {
     /// `dp.grad.NAME` `[N, *shape]` for each trained parameter.
     #[default]
     PerSample,
-    /// `dp.norm` `[N]`: the norm of each sample's gradient, over all trained parameters together.
+    /// `dp.norm` `[N]`: norm of each sample's gradient, over all trained parameters together.
     Norms,
-    /// `dp.norm` `[N]`, and `dp.sum.NAME` `[*shape]` for each trained parameter: the sum of the gradients, each clipped to the
-    /// norm `dp.clip` (float scalar, above 0 and finite), over the rows whose `dp.weight` (`[N]`) is 1 rather than 0 and whose
-    /// norm is finite.
+    /// `dp.norm` `[N]`, and `dp.sum.NAME` `[*shape]` for each trained parameter. The sum is over gradients clipped to
+    /// the norm `dp.clip` (float scalar, above 0 and finite). It includes the rows with `dp.weight` (`[N]`, each 0 or
+    /// 1) equal to 1 and a finite norm.
     ClippedSum,
-    /// As [`PerSample`](Self::PerSample), for a reader that multiplies: a gradient that is one outer product comes as
-    /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order, and that
-    /// of a convolution's kernel as [`GradGraph::windows`](crate::GradGraph::windows) says. With `positions` a gradient that is a sum of outer
-    /// products over `T` positions of a sample (tokens) comes as `[N, T, r]` and `[N, T, c]`, and that of a table's rows as the indices `[N, T]`,
-    /// as floats, of the rows that `[N, T, c]` are added to, position after position.
+    /// Like [`PerSample`](Self::PerSample), for a reader that multiplies. A gradient that is one outer product is
+    /// returned as `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`. Their product `[N, r · c]` is the gradient in
+    /// row-major order. For the gradient of a convolution kernel, see
+    /// [`GradGraph::windows`](crate::GradGraph::windows). With `positions`, a sum of outer products over `T` positions
+    /// of a sample (tokens) is returned as `[N, T, r]` and `[N, T, c]`. The gradient of a table's rows is returned as
+    /// row indices `[N, T]` (as floats) and the vectors `[N, T, c]`. The reader adds the vectors to these rows in order
+    /// of position.
     Factored {
-        /// The reader computes sums over positions.
+        /// True if the reader sums over positions.
         positions: bool,
-        /// The reader computes the kernels of grouped convolutions too.
+        /// True if the reader computes the gradients of grouped convolution kernels.
         groups: bool,
     },
 }
@@ -39,10 +41,10 @@ impl std::str::FromStr for Readout {
 }
 
 impl Readout {
-    /// Each that has a name of its own.
+    /// All readouts with distinct names.
     pub const ALL: [Self; 3] = [Self::PerSample, Self::Norms, Self::ClippedSum];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,19 +55,19 @@ impl Readout {
     }
 }
 
-/// In which form a readout takes the gradient of one trained parameter.
+/// Form in which a readout gets the gradient of one trained parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GradStrategy {
-    /// `[N, *shape]`, as the sweep gives it: of biases, scales, and parameters that are used elementwise.
+    /// `[N, *shape]`, directly from the sweep: for biases, scales, and parameters that are used elementwise.
     Dense,
-    /// `[N, *shape]`, formed of its factors: of the two ways the cheaper, or what the readout asks for.
+    /// `[N, *shape]`, materialised from its factors: the cheaper strategy, or required by the readout.
     Materialised(Costs),
-    /// Its factors alone: norms by Gram matrices over the positions.
+    /// Factors only: norms by Gram matrices over the positions.
     Gram(Costs),
 }
 
 impl GradStrategy {
-    /// A word for it.
+    /// Name of the form.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -76,12 +78,12 @@ impl GradStrategy {
     }
 }
 
-/// The gradient of one trained parameter.
+/// Gradient of one trained parameter.
 #[derive(Clone, Debug)]
 pub struct ParamGrad {
     pub grad: Grad,
-    /// The parameter's.
+    /// Element type of the parameter.
     pub dtype: DType,
-    /// The parameter's.
+    /// Shape of the parameter.
     pub shape: Vec<usize>,
 }

@@ -1,4 +1,4 @@
-//! `Abs`: `Y = |X|` ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
+//! `Abs`: `Y = |X|` ⇒ `dX = dY · sign(X)` (0 at 0, as in PyTorch).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,8 +1,8 @@
 //! `AveragePool`: `Y[l]` = mean of the counted taps of window `l` ⇒ `dX` at each tap `+= dY[l] / count[l]`.
 //!
-//! The counts depend on the shape alone. Where the windows tile the plane the gradient is repeated by `Resize`;
-//! otherwise it is put back axis by axis. (A depthwise transposed convolution with ones would do; tract loses its
-//! channels behind a reshaped product.)
+//! The counts depend only on the shape. If the windows tile the plane, `Resize` repeats the gradient. Otherwise it is
+//! scattered axis by axis. (A depthwise transposed convolution with all-one kernels would also work, but tract loses
+//! its channels after a reshaped product.)
 
 use super::resize::repeat;
 use super::rule::GradRule;
@@ -32,7 +32,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The sums over the taps of each window along spatial axis `i`.
+/// Sums over the taps of each window along spatial axis `i`.
 fn sums(window: &SlidingWindow, i: usize) -> AxisMap {
     let inside = window.before[i]..window.before[i] + window.input[i];
     let taps = |o: usize| {
@@ -42,7 +42,7 @@ fn sums(window: &SlidingWindow, i: usize) -> AxisMap {
     AxisMap::new(window.input[i], (0..window.output[i]).map(taps).collect())
 }
 
-/// One over the number of counted taps, for each window.
+/// Reciprocal of the number of counted taps, for each window.
 fn shares(window: &SlidingWindow, include_padding: bool) -> Vec<f64> {
     let mut shares = vec![1.0];
     for i in 0..window.input.len() {

@@ -1,4 +1,4 @@
-//! `Cast` from one float type to another ⇒ `dX = dY`, cast back. Nothing passes to or from integers and truth values.
+//! `Cast` from one float type to another ⇒ `dX = dY`, cast back. No gradient passes to or from integers and Booleans.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,4 +1,4 @@
-//! `Celu`: `Y = X` where `X > 0`, else `α · (exp(X / α) − 1)` ⇒ `dX = dY` or `dY · exp(X / α)`.
+//! `Celu`: `Y = X` if `X > 0`, else `α · (exp(X / α) − 1)` ⇒ `dX = dY` or `dY · exp(X / α)`.
 
 use super::elu::Exponential;
 use super::rule::GradRule;

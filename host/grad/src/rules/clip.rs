@@ -1,4 +1,4 @@
-//! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` where `low < X < high`, else 0 (as PyTorch has it at the bounds).
+//! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` if `low < X < high`, else 0 (as in PyTorch at the bounds).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

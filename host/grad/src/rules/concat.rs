@@ -1,4 +1,4 @@
-//! `Concat`: `Y` = inputs one after the other along an axis ⇒ each `dX` is its part of `dY`.
+//! `Concat`: `Y` = inputs concatenated along an axis ⇒ each `dX` is its part of `dY`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

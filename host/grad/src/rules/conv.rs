@@ -1,14 +1,15 @@
-//! `Conv`: `Y[o] = Σ_c X[c] ⋆ W[o,c] + B[o]` ⇒ `dX` = `dY` convolved, transposed, with `W`; `dW[o,c,k] = Σ_l dY[o,l] ·
-//! X[c, patch l, tap k]`; `dB[o] = Σ_l dY[o,l]`.
+//! `Conv`: `Y[o] = Σ_c X[c] ⋆ W[o,c] + B[o]` ⇒ `dX` = transposed convolution of `dY` with `W`,
+//! `dW[o,c,k] = Σ_l dY[o,l] · X[c, patch l, tap k]`, `dB[o] = Σ_l dY[o,l]`.
 //!
-//! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
-//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels, or not so few with many positions,
-//! are unfolded by a depthwise convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels
-//! without groups by one `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
+//! `dW` is factored over the `L` output positions. `A` = unfolded patches `[N, (g,) C/g·K, L]`, and `G` = `dY` as
+//! `[N, (g,) O/g, L]`, with the group axis if the convolution has groups. Few channels, or somewhat more with many
+//! positions, are unfolded by a depthwise convolution with one-hot kernels. This is exact: products with 0 and 1, sums
+//! with 0. Many channels without groups are unfolded by one `Gather` of rows of `C` channels, with the layout
+//! `[N, L, K·C]`. A 1×1 convolution is its own unfolding.
 //!
-//! Where the batch is merged with positions (frames, patches), these are positions of the sample: `L` times as many.
+//! If the batch is merged with positions (frames, patches), these are also positions of the sample: `L` times as many.
 //!
-//! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
+//! Memory: the patches, `N·L·C·K` floats, with `K` the number of taps.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -19,7 +20,7 @@ use crate::window::SlidingWindow;
 
 pub const RULE: GradRule = GradRule { op: "Conv", backward };
 
-/// Returns true if patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
+/// Returns true if a convolution unfolds patches instead of a gather (measured with onnxruntime on one thread).
 fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
     channels < 16 || channels == 16 && positions >= 64 || channels <= 32 && positions >= 1024
 }
@@ -47,7 +48,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// Factors of the kernel, for windows over `x` whose products with it have the gradient `gy`.
+/// Factors of the kernel's gradient, for windows over `x` whose products with the kernel have the gradient `gy`.
 pub fn weight_factors(
     p: &mut BackwardContext<'_>,
     window: &SlidingWindow,

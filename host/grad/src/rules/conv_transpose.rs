@@ -1,10 +1,11 @@
-//! `ConvTranspose`: the transpose of a convolution that slides windows over `Y`, one for each element of `X`: `Y = Xᵀ ⋆ᵀ W +
-//! B` ⇒ `dX` = `dY` convolved with `W`; `dW[c,o,k] = Σ_l X[c,l] · dY[o, patch l, tap k]`; `dB[o] = Σ dY[o]`.
+//! `ConvTranspose`: the transpose of a convolution with windows over `Y`, one for each element of `X`:
+//! `Y = Xᵀ ⋆ᵀ W + B` ⇒ `dX` = convolution of `dY` with `W`, `dW[c,o,k] = Σ_l X[c,l] · dY[o, patch l, tap k]`,
+//! `dB[o] = Σ dY[o]`.
 //!
-//! `dW` is factored over the `L` **input** positions: `A` = `X` as `[N, (g,) C/g, L]`, `G` = unfolded patches of `dY`, as
-//! those of `Conv` with `X` and `dY` in each other's place.
+//! `dW` is factored over the `L` **input** positions. `A` = `X` as `[N, (g,) C/g, L]`, and `G` = unfolded patches of
+//! `dY`, like those of `Conv` with `X` and `dY` swapped.
 //!
-//! Memory: the patches, `N·L·O·K` floats, `K` being the number of taps.
+//! Memory: the patches, `N·L·O·K` floats, with `K` the number of taps.
 
 use super::conv::weight_factors;
 use super::rule::GradRule;

@@ -1,6 +1,6 @@
-//! `CumSum` along an axis of `T`: `Y = U·X` with `U[t, s]` = 1 where position `s` counts for `t`, else 0 ⇒ `dX = Uᵀ·dY`.
+//! `CumSum` along an axis of `T`: `Y = U·X` with `U[t, s]` = 1 if position `s` counts for `t`, else 0 ⇒ `dX = Uᵀ·dY`.
 //!
-//! Both are products within a sample: the order of their sums is the same for every sample.
+//! Both are products within a sample, with the same order of sums for every sample.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -16,13 +16,13 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         return Err(p.refuse("its axis is not a constant", "use a constant axis"));
     };
     let (gy, exclusive, reverse) = (p.gy(), p.int("exclusive", 0) != 0, p.int("reverse", 0) != 0);
-    // What counts for a position backwards is what it counts for.
+    // The positions that contribute to a gradient are those to which the position contributes.
     let gx = sums(p.em, &gy, axis as usize + p.shift(), exclusive, !reverse);
     p.gx(0, gx);
     Ok(())
 }
 
-/// Running sums of floats along `axis`.
+/// Cumulative sums of floats along `axis`.
 pub fn sums(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: bool) -> Var {
     let length = x.shape[axis];
     let counts = |to: usize, from: usize| {
@@ -34,8 +34,8 @@ pub fn sums(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: bo
     along(em, &ones, x, axis)
 }
 
-/// Running sums of integers along `axis`, exact: every position adds what is 1, 2, 4, … before it. (tract takes a `CumSum`
-/// of integers for a shape, and refuses it.)
+/// Cumulative sums of integers along `axis`, exact: every position adds the values 1, 2, 4, … positions before it.
+/// (tract takes a `CumSum` of integers for a shape, and rejects it.)
 pub fn counts(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: bool) -> Var {
     let length = x.shape[axis];
     let mut sums = if exclusive { moved(em, x, axis, 1, reverse) } else { x.clone() };
@@ -48,7 +48,7 @@ pub fn counts(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: 
     sums
 }
 
-/// Integers `by` positions later along `axis` (earlier with `reverse`), and zeros where there are none.
+/// Shifts integers by `by` positions to later positions along `axis` (earlier with `reverse`), filling with zeros.
 fn moved(em: &mut Emitter, x: &Var, axis: usize, by: usize, reverse: bool) -> Var {
     let length = x.shape[axis];
     let from = |to: usize| if reverse { (to + by < length).then_some(to + by) } else { to.checked_sub(by) };

@@ -1,6 +1,7 @@
-//! `Elu`: `Y = X` where `X > 0`, else `α · (exp(X) − 1)` ⇒ `dX = dY` or `dY · α · exp(X)` (the latter at 0, as PyTorch).
+//! `Elu`: `Y = X` if `X > 0`, else `α · (exp(X) − 1)` ⇒ `dX = dY` or `dY · α · exp(X)` (the latter at 0, as in
+//! PyTorch).
 //!
-//! `exp` is taken of `min(X, 0)`, so that it overflows nowhere.
+//! `exp` is applied to `min(X, 0)`, so it never overflows.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -9,7 +10,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Elu", backward };
 
-/// `γ · X` where `X > 0`, else `γ · α · (exp(β · X) − 1)`: what `Elu`, `Celu` and `Selu` have in common.
+/// `γ · X` if `X > 0`, else `γ · α · (exp(β · X) − 1)`: the common form of `Elu`, `Celu` and `Selu`.
 pub struct Exponential {
     pub alpha: f64,
     pub beta: f64,
@@ -22,7 +23,7 @@ impl Exponential {
         Self { alpha, beta: 1.0, gamma: 1.0 }
     }
 
-    /// `Y`.
+    /// Emits the output `Y`.
     pub fn forward(&self, em: &mut Emitter, x: &Var) -> Var {
         let exp = self.exp(em, x);
         let one = em.scalar(x.dtype, 1.0);
@@ -34,13 +35,13 @@ impl Exponential {
         em.choose(&positive, &high, &low)
     }
 
-    /// `dX`.
+    /// Adds the gradient `dX`.
     pub fn backward(&self, p: &mut BackwardContext<'_>) {
         let (x, gy) = (p.x(0), p.gy());
         let exp = self.exp(p.em, &x);
         let low = p.em.scale(&exp, self.gamma * self.alpha * self.beta);
         let high = p.em.scalar(x.dtype, self.gamma);
-        // Of NaN that of the line: finite, if a `Where` left it out.
+        // For NaN, uses the derivative of the line, which is finite, in case a `Where` discarded it.
         let zero = p.em.scalar(x.dtype, 0.0);
         let curved = p.em.compare("LessOrEqual", &x, &zero);
         let derivative = p.em.choose(&curved, &low, &high);

@@ -1,4 +1,4 @@
-//! `Expand`: `Y = X` repeated ⇒ `dX` = `dY` summed over the repetitions (which is done for every rule in one place).
+//! `Expand`: `Y = X` repeated ⇒ `dX` = `dY` summed over the repetitions (`broadcast` does this for every rule).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,9 +1,9 @@
-//! `Gather`: `Y` = the rows of `X` along an axis that indices name ⇒ row `v` of `dX` = the sum of the rows of `dY` that
-//! came from `v`.
+//! `Gather`: `Y` = the rows of `X` at indices along an axis ⇒ row `v` of `dX` = the sum of the rows of `dY` read from
+//! `v`.
 //!
-//! Indices known now are undone by padding or by looking up in turn. Those that are data, into a table that is the same for
-//! all samples (an embedding), are a factor of the gradient of its rows, and stay indices; of its columns, it is a product with
-//! the indices one-hot.
+//! For constant indices, the transpose is padding, or another lookup. An embedding has indices from data into a table
+//! that is the same for all samples. Then the gradient of the table's rows is factored, with the indices as one factor.
+//! The gradient of its columns is a product with one-hot vectors of the indices.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -28,7 +28,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         };
         let indices: Vec<usize> = indices.iter().map(|&i| i as usize).collect();
         let axis = axis + p.shift();
-        // The indices' axes as one.
+        // Merge the indices' axes.
         let mut shape = gy.shape[..axis].to_vec();
         shape.push(indices.len());
         shape.extend(&gy.shape[axis + index.rank()..]);

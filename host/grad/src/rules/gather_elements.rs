@@ -1,5 +1,5 @@
-//! `GatherElements`: `Y[i] = X[i with its place along an axis replaced by index[i]]` ⇒ `dX[j]` = the sum of `dY[i]` over
-//! the `i` that differ from `j` along the axis alone and looked up `j`.
+//! `GatherElements`: `Y[i] = X[i with its position along an axis replaced by index[i]]` ⇒ `dX[j]` = the sum of `dY[i]`
+//! over the `i` that differ from `j` only along the axis and read `j`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -15,7 +15,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// Adds the gradient of input 0 that `index` looked up along `axis`.
+/// Adds the gradient of input 0, which was read at `index` along `axis`.
 pub fn backward_at(p: &mut BackwardContext<'_>, index: &Var, axis: usize) {
     let (x, gy) = (p.x(0), p.gy());
     let ([before, extent, after], [_, count, _]) = (split_at_axis(&x.shape, axis), split_at_axis(&index.shape, axis));

@@ -1,8 +1,9 @@
-//! `Gelu`: `Y = X · Φ(X)` ⇒ `dX = dY · (Φ(X) + X · φ(X))`, with the normal distribution `Φ = (1 + erf(X/√2)) / 2`, or with
-//! `approximate = tanh` `Φ ≈ (1 + tanh(u)) / 2 = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`, `φ ≈ 2u' · σ(2u) · (1 − σ(2u))`.
+//! `Gelu`: `Y = X · Φ(X)` ⇒ `dX = dY · (Φ(X) + X · φ(X))`, with the normal distribution `Φ = (1 + erf(X/√2)) / 2`. With
+//! `approximate = tanh`, `Φ ≈ (1 + tanh(u)) / 2 = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`,
+//! `φ ≈ 2u' · σ(2u) · (1 − σ(2u))`.
 //!
-//! With `v = exp(−2|u|)`, which overflows nowhere, `σ(2u) = 1 / (1 + v)` where `u > 0`, else `v / (1 + v)`, and
-//! `σ · (1 − σ) = v / (1 + v)²`: a difference of rounded numbers would be multiplied by about `X³`.
+//! With `v = exp(−2|u|)`, which never overflows, `σ(2u) = 1 / (1 + v)` if `u > 0`, else `v / (1 + v)`, and
+//! `σ · (1 − σ) = v / (1 + v)²`. A difference of rounded values would be multiplied by about `X³`.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
@@ -14,10 +15,10 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Gelu", backward };
 
-/// The weight of the cube in the approximation.
+/// Weight of the cube in the approximation.
 const CUBIC: f64 = 0.044715;
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
     gelu(em, "Gelu", &[x], approximate, |em| {
         let below = if approximate { approximation(em, x).0 } else { distribution(em, x) };
@@ -25,7 +26,7 @@ pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
     })
 }
 
-/// `Φ(X)`.
+/// Emits `Φ(X)`.
 fn distribution(em: &mut Emitter, x: &Var) -> Var {
     let scaled = em.scale(x, FRAC_1_SQRT_2);
     let erf = em.unary("Erf", &scaled);
@@ -34,7 +35,7 @@ fn distribution(em: &mut Emitter, x: &Var) -> Var {
     em.add(&scaled, &half)
 }
 
-/// `Φ(X)` approximately, and `σ · (1 − σ)`.
+/// Approximate `Φ(X)`, and `σ · (1 − σ)`.
 fn approximation(em: &mut Emitter, x: &Var) -> (Var, Var) {
     let stretch = polynomial(em, x, CUBIC);
     let u = em.mul(x, &stretch);

@@ -1,7 +1,7 @@
-//! `Gemm`: `Y = α·A'·B' + β·C` (`A'`, `B'` transposed where the flags say) ⇒ `dA' = α·dY·B'ᵀ`, `dB' = α·A'ᵀ·dY`,
+//! `Gemm`: `Y = α·A'·B' + β·C` (`A'`, `B'` transposed if their flags are set) ⇒ `dA' = α·dY·B'ᵀ`, `dB' = α·A'ᵀ·dY`,
 //! `dC = β·dY`.
 //!
-//! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
+//! A weight's gradient is factored, with one position per sample (or one for each row merged into the batch axis).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -22,7 +22,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     }
     let gy = p.em.scale(&gy, p.float("alpha", 1.0));
     if p.shift() == 1 {
-        // [N, m, n] against two matrices.
+        // [N, m, n] times two matrices.
         if p.wants(0) {
             let b = if tb { b.clone() } else { p.em.transpose_last(&b) };
             let ga = p.em.matmul(&gy, &b);

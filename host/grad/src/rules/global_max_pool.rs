@@ -1,5 +1,5 @@
-//! `GlobalMaxPool`: `Y: [N, C, 1, …]` = largest of the positions of `X: [N, C, *s]` ⇒ `dX` there = `dY`, 0 elsewhere; of equal
-//! elements the first in row-major order takes it all, as in `MaxPool`.
+//! `GlobalMaxPool`: `Y: [N, C, 1, …]` = maximum over the positions of `X: [N, C, *s]` ⇒ `dX` there = `dY`, 0 elsewhere.
+//! Of equal elements, the first in row-major order takes the whole gradient, as in `MaxPool`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,7 +1,7 @@
-//! `GroupNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the channels and positions of each group ⇒ `dx̂ = γ · dY`, `dX`
-//! by [`Normalized`], `dγ = Σ dY · x̂`, `dβ = Σ dY`.
+//! `GroupNormalization`: `Y = γ · x̂ + β`, with `x̂` normalised over the channels and positions of each group ⇒
+//! `dx̂ = γ · dY`, `dX` by [`Normalized`], `dγ = Σ dY · x̂`, `dβ = Σ dY`.
 //!
-//! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
+//! `γ` and `β` have one entry per group before opset 21, and one per channel from then on.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

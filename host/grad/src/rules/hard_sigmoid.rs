@@ -1,4 +1,4 @@
-//! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
+//! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` if `0 < Y < 1`, else 0.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -7,7 +7,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "HardSigmoid", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, alpha: f64, beta: f64) -> Var {
     let (zero, one, beta) = (em.scalar(x.dtype, 0.0), em.scalar(x.dtype, 1.0), em.scalar(x.dtype, beta));
     let scaled = em.scale(x, alpha);

@@ -1,5 +1,5 @@
-//! `HardSwish`: `Y = X · min(max(X / 6 + 1/2, 0), 1)` ⇒ `dX = 0` where `X ≤ −3`, `dY · (X / 3 + 1/2)` where `X < 3`, else `dY`
-//! (as PyTorch has it at ±3).
+//! `HardSwish`: `Y = X · min(max(X / 6 + 1/2, 0), 1)` ⇒ `dX = 0` if `X ≤ −3`, `dY · (X / 3 + 1/2)` if `X < 3`, else
+//! `dY` (as in PyTorch at ±3).
 
 use super::hard_sigmoid;
 use super::rule::GradRule;
@@ -9,7 +9,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "HardSwish", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let gate = hard_sigmoid::forward(em, x, 1.0 / 6.0, 0.5);
     em.mul(x, &gate)

@@ -1,5 +1,5 @@
-//! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, `x̂` normalised over the positions of each channel ⇒ `dx̂ = γ_c · dY`, `dX`
-//! by [`Normalized`], `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
+//! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, with `x̂` normalised over the positions of each channel ⇒
+//! `dx̂ = γ_c · dY`, `dX` by [`Normalized`], `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,5 +1,5 @@
-//! `LayerNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by [`Normalized`],
-//! `dγ = dY · x̂`, `dβ = dY`, summed over what they were broadcast to.
+//! `LayerNormalization`: `Y = γ · x̂ + β`, with `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by
+//! [`Normalized`], `dγ = dY · x̂`, `dβ = dY`, summed over broadcast axes.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

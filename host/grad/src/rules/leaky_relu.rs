@@ -1,4 +1,4 @@
-//! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
+//! `LeakyRelu`: `Y = X` if `X ≥ 0`, else `αX` ⇒ `dX = dY` if `X > 0`, else `α · dY` (as in PyTorch at 0).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

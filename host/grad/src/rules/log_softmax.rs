@@ -1,4 +1,4 @@
-//! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`. A row that a guard replaced is as in `Softmax`.
+//! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`. For a row that a guard replaced, see `Softmax`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,5 +1,5 @@
-//! `LpNormalization` along an axis: `Y = X / ‖X‖_p`, and 0 where the norm is 0 ⇒ `dX = (dY − s · Σ dY · Y) / ‖X‖_p` with `s = Y`
-//! for `p = 2`, `s = sign(X)` for `p = 1`, and 0 where the norm is 0.
+//! `LpNormalization` along an axis: `Y = X / ‖X‖_p`, and 0 if the norm is 0 ⇒ `dX = (dY − s · Σ dY · Y) / ‖X‖_p` with
+//! `s = Y` for `p = 2`, `s = sign(X)` for `p = 1`, and 0 if the norm is 0.
 
 use super::reduce_l2::over_norm;
 use super::rule::GradRule;
@@ -10,7 +10,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "LpNormalization", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
     let norm = norm(em, x, axis, p);
     over_norm(em, x, &norm)

@@ -1,8 +1,8 @@
-//! `MatMul`: `Y = A·B` over the last two axes, leading axes broadcast ⇒ `dA = dY·Bᵀ`, `dB = Aᵀ·dY`.
+//! `MatMul`: `Y = A·B` over the last two axes, with leading axes broadcast ⇒ `dA = dY·Bᵀ`, `dB = Aᵀ·dY`.
 //!
-//! A matrix that is not batched gets factors, its positions being all that is not contracted. So does a stack of
-//! matrices whose leading axes the other factor has too: they become the group axis. Otherwise the product is formed
-//! for each sample.
+//! The gradient of a matrix that is not batched is factored. Its positions are all axes that are not contracted. The
+//! same holds for a stack of matrices if the other operand also has its leading axes, which become the group axis.
+//! Otherwise the product is computed for each sample.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -52,11 +52,11 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The gradient of input `i` as a plain product.
+/// Gradient of input `i` as a plain product.
 fn product(p: &mut BackwardContext<'_>, i: usize, other: &Var, gy: &Var) {
     let transposed = p.em.transpose_last(other);
     let gx = if i == 0 { p.em.matmul(gy, &transposed) } else { p.em.matmul(&transposed, gy) };
-    // A column that was a vector loses its second axis again; a row's first is summed away with the leading axes.
+    // A column that was a vector drops its second axis again. The first axis of a row is summed with the leading axes.
     let gx = if i == 1 && p.x(1).rank() == 1 {
         let shape = gx.shape[..gx.rank() - 1].to_vec();
         p.em.reshape(&gx, &shape, gx.batch)
@@ -73,14 +73,14 @@ fn insert_axis(p: &mut BackwardContext<'_>, x: &Var, at: usize) -> Var {
     p.em.reshape(x, &shape, batch)
 }
 
-/// `[N, *shape]`, with `shape` filled up to `rank` axes.
+/// `[N, *shape]`, with `shape` extended to `rank` axes.
 fn by_sample(p: &mut BackwardContext<'_>, x: &Var, rank: usize) -> Var {
     let mut shape = vec![1; rank - x.rank()];
     shape.extend(&x.shape);
     p.em.per_sample(x, &shape)
 }
 
-/// Factors of input `i`, a matrix or a stack of them; `None` where the other input is broadcast against the stack.
+/// Factors for input `i`, a matrix or a stack of matrices. `None` if the other input is broadcast against the stack.
 fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<FactoredGrad> {
     let rank = gy.rank();
     let filled = |v: &Var| [&vec![1; rank - v.rank()][..], &v.shape[..]].concat();
@@ -97,7 +97,8 @@ fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &V
     let shared: Vec<usize> = (0..lead).filter(|axis| !is_group(axis)).collect();
     let group_count: usize = groups.iter().map(|&axis| own_shape[axis]).product();
 
-    // The axis that both keep is the position: rows of A and Y for a weight on the right, columns of B and Y on the left.
+    // The axis that both keep is the position. For a weight on the right it is the rows of A and Y, and for a weight on
+    // the left the columns of B and Y.
     let mut side = |x: &Var, kept: usize, contracted: usize| {
         let shape = filled(x);
         let width = shape[contracted];

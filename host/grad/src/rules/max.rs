@@ -1,5 +1,5 @@
-//! `Max` of any number of inputs: `dX_i = dY / k` where `X_i = Y`, else 0, `k` being how many inputs are equal to `Y` there
-//! (as PyTorch's `maximum` shares among two).
+//! `Max` of any number of inputs: `dX_i = dY / k` if `X_i = Y`, else 0, with `k` the number of inputs equal to `Y`
+//! there. The `maximum` of PyTorch splits the gradient of two equal inputs in the same way.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -7,7 +7,7 @@ use crate::derive_error::DeriveError;
 
 pub const RULE: GradRule = GradRule { op: "Max", backward };
 
-/// The gradients of the inputs that are the extreme.
+/// Adds the gradients of the inputs that are the extremum.
 pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let (zero, one) = (p.em.scalar(y.dtype, 0.0), p.em.scalar(y.dtype, 1.0));

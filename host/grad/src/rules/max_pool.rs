@@ -1,14 +1,14 @@
-//! `MaxPool`: `Y[l]` = largest tap of window `l` ⇒ `dX` at that tap `+= dY[l]`; of equal taps the first in row-major order
-//! takes it all, as in PyTorch.
+//! `MaxPool`: `Y[l]` = maximum tap of window `l` ⇒ `dX` at that tap `+= dY[l]`. Of equal taps, the first in row-major
+//! order takes the whole gradient, as in PyTorch.
 //!
-//! The taps hand the gradient on: tap `t` keeps `R` where it equals `Y` and passes on the rest, `R − kept`, which is
-//! exact because each element is either kept whole or passed on whole. The last tap takes what is left.
+//! The taps pass the gradient on. Tap `t` keeps `R` if it equals `Y` and passes on the rest, `R − kept`. This is exact
+//! because each element is either kept or passed on. The last tap takes the rest.
 //!
-//! Windows that overlap are taken an axis at a time: the largest of a line, then of the lines. The first of the equal lines and in it
-//! the first of the equal taps is the first in row-major order, and there are as many taps as the sides of a window have elements,
-//! not as it has.
+//! Overlapping windows are processed one axis at a time: the maximum of each line, then of the lines. The first of the
+//! equal taps in the first of the equal lines is the first in row-major order. The number of taps is then the sum of
+//! the window's sides, not their product.
 //!
-//! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
+//! Memory: the kept gradients, `K` times the size of `Y`, with `K` the number of taps.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -38,7 +38,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The gradient of `x`, where `y` is the largest under each window of all stages, one after the other, and has the gradient `gy`.
+/// Gradient of `x`. `y` is the maximum under each window of all stages in sequence, and has the gradient `gy`.
 fn hand_back_by(em: &mut Emitter, stages: &[SlidingWindow], x: &Var, y: &Var, gy: &Var) -> Var {
     let mut largest = vec![x.clone()];
     for stage in stages.iter().take(stages.len().saturating_sub(1)) {
@@ -54,7 +54,7 @@ fn hand_back_by(em: &mut Emitter, stages: &[SlidingWindow], x: &Var, y: &Var, gy
     grad
 }
 
-/// The gradient of `x`, where `y` is the largest under each window over it and has the gradient `gy`.
+/// Gradient of `x`. `y` is the maximum under each window over it, and has the gradient `gy`.
 fn hand_back(em: &mut Emitter, window: &SlidingWindow, x: &Var, y: &Var, gy: Var) -> Var {
     let zero = em.scalar(gy.dtype, 0.0);
     let padded = window.padded(em, x, f64::NEG_INFINITY);
@@ -72,12 +72,12 @@ fn hand_back(em: &mut Emitter, window: &SlidingWindow, x: &Var, y: &Var, gy: Var
     scatter(em, window, &kept)
 }
 
-/// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
+/// Sums the kept gradients, each `[N, C, *output]`, at the positions of their taps.
 fn scatter(em: &mut Emitter, window: &SlidingWindow, kept: &[Var]) -> Var {
     let (shape, batch) = (kept[0].shape.clone(), kept[0].batch);
     let (rows, channels, output) = (shape[0], shape[1], &window.output);
     if let ([first, second], Some(axis)) = (kept, window.pairs()) {
-        // Neighbours share all but the ends.
+        // Neighbours share all elements except the ends.
         let (axis, count) = (axis + 2, output[axis]);
         if count == 1 {
             return em.concat(&[first, second], axis);
@@ -89,7 +89,7 @@ fn scatter(em: &mut Emitter, window: &SlidingWindow, kept: &[Var]) -> Var {
         return em.concat(&[&start, &shared, &end], axis);
     }
     if let ([lines, columns], true) = (&window.kernel[..], window.tiles()) {
-        // Windows tile the plane: interleave.
+        // Windows tile the plane, so interleave.
         let mut planes = Vec::new();
         for line in kept.chunks(*columns) {
             let parts: Vec<Var> = line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), batch)).collect();

@@ -1,7 +1,7 @@
 //! `MeanVarianceNormalization`: `Y` = `X` normalised to mean 0 and variance 1 over axes ⇒ `dX` by [`Normalized`].
 //!
-//! The operator adds 1e-9 to the standard deviation. Here its square is added to the variance, which differs where the
-//! deviation is about as small, and makes the gradient finite there.
+//! The operator adds 1e-9 to the standard deviation. Here the square of 1e-9 is added to the variance instead. The
+//! result differs only for deviations of about this size, and the gradient stays finite there.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -10,10 +10,10 @@ use crate::derive_error::DeriveError;
 
 pub const RULE: GradRule = GradRule { op: "MeanVarianceNormalization", backward };
 
-/// Added to the variance.
+/// Constant added to the variance.
 pub const EPSILON: f64 = 1e-18;
 
-/// The axes, where the node names none.
+/// Default axes.
 pub const AXES: [i64; 3] = [0, 2, 3];
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {

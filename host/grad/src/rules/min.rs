@@ -1,4 +1,5 @@
-//! `Min` of any number of inputs: `dX_i = dY / k` where `X_i = Y`, else 0, `k` being how many inputs are equal to `Y` there.
+//! `Min` of any number of inputs: `dX_i = dY / k` if `X_i = Y`, else 0, with `k` the number of inputs equal to `Y`
+//! there.
 
 use super::max::backward;
 use super::rule::GradRule;

@@ -1,6 +1,6 @@
 //! `Mish`: `Y = X · t`, `t = tanh(ln(1 + exp(X)))` ⇒ `dX = dY · (t + X · (1 − t²) · σ(X))`.
 //!
-//! With `u = exp(−|X|)`, which overflows nowhere, `t = (1 + 2u) / (1 + 2u + 2u²)` where `X > 0`, else
+//! With `u = exp(−|X|)`, which never overflows, `t = (1 + 2u) / (1 + 2u + 2u²)` if `X > 0`, else
 //! `u(u + 2) / (u(u + 2) + 2)`.
 
 use super::rule::GradRule;
@@ -10,13 +10,13 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Mish", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let gate = gate(em, x);
     em.mul(x, &gate)
 }
 
-/// `t`.
+/// Emits the factor `t`.
 fn gate(em: &mut Emitter, x: &Var) -> Var {
     let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| em.scalar(x.dtype, v));
     let magnitude = em.unary("Abs", x);
@@ -34,7 +34,7 @@ fn gate(em: &mut Emitter, x: &Var) -> Var {
     em.div(&numerator, &denominator)
 }
 
-/// `σ(X)`, without the rounding errors of runtimes' own far below 0, which are multiplied by `X`.
+/// `σ(X)` without the runtimes' rounding errors far below 0, which would be multiplied by `X`.
 fn sigmoid(em: &mut Emitter, x: &Var) -> Var {
     let [zero, one] = [0.0, 1.0].map(|v| em.scalar(x.dtype, v));
     let magnitude = em.unary("Abs", x);

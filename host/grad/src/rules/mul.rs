@@ -1,4 +1,4 @@
-//! `Mul`: `Y = A · B` ⇒ `dA = dY · B`, `dB = dY · A`; by one number, a factored `dY` stays factored.
+//! `Mul`: `Y = A · B` ⇒ `dA = dY · B`, `dB = dY · A`. If the other operand is a scalar, a factored `dY` stays factored.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,4 +1,4 @@
-//! `Neg`: `Y = −X` ⇒ `dX = −dY`, factored where `dY` is.
+//! `Neg`: `Y = −X` ⇒ `dX = −dY`, factored if `dY` is.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,4 +1,5 @@
-//! `PRelu`: `Y = X` where `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as PyTorch).
+//! `PRelu`: `Y = X` if `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as in
+//! PyTorch).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -7,7 +8,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "PRelu", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, derivative: &Var) -> Var {
     let low = em.mul(x, derivative);
     let positive = positive(em, x);

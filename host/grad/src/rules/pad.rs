@@ -1,7 +1,9 @@
-//! `Pad`: `Y` = `X` with elements before and after along some axes (fewer where a pad is negative): a constant, or copies of
-//! elements of `X` (`reflect`, `edge`, `wrap`) ⇒ `dX` = `dY` without the padding, plus, for each copy, `dY` there.
+//! `Pad`: `Y` = `X` with elements before and after along some axes (fewer if a pad is negative). They are a constant,
+//! or copies of elements of `X` (`reflect`, `edge`, `wrap`) ⇒ `dX` = `dY` without the padding, plus, for each copy,
+//! `dY` there.
 //!
-//! The forward pass is written with slices, gathers and pads of positive width: the runtimes know few of the modes.
+//! The forward pass is emitted as slices, gathers and pads of positive width because the runtimes support few of the
+//! modes.
 
 use super::rule::GradRule;
 use crate::axis_map::AxisMap;
@@ -51,7 +53,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The output; `None` where the operator is written as it stands.
+/// Output. `None` if the operator is emitted unchanged.
 pub fn forward(em: &mut Emitter, graph: &Graph, node: &Node, x: &Var) -> Option<Var> {
     let pads = pads(graph, node)?;
     if let Some(maps) = copies(node, &x.shape, &pads) {
@@ -88,7 +90,7 @@ fn pads(graph: &Graph, node: &Node) -> Option<Vec<(i64, i64)>> {
     Some(before.iter().copied().zip(after.iter().copied()).collect())
 }
 
-/// The source of each element along each axis; `None` for constant padding.
+/// Source of each element along each axis. `None` for constant padding.
 fn copies(node: &Node, shape: &[usize], pads: &[(i64, i64)]) -> Option<Vec<AxisMap>> {
     let from: fn(i64, i64) -> i64 = match attr_string(&node.attributes, "mode", "constant") {
         "reflect" => |at, extent| {

@@ -1,7 +1,6 @@
-//! `Pow`: `Y = X^C` ⇒ `dX = dY · C · X^(C−1)` (0 where `C = 0`), `dC = dY · Y · ln X` where `X > 0`, else 0.
+//! `Pow`: `Y = X^C` ⇒ `dX = dY · C · X^(C−1)` (0 if `C = 0`), `dC = dY · Y · ln X` if `X > 0`, else 0.
 //!
-//! Squares, cubes, roots and first powers, known now, are written as products and roots, which are exact for negative bases
-//! too.
+//! Constant exponents of 2, 3, 1/2 and 1 are emitted as products and roots, which are also exact for negative bases.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -11,7 +10,7 @@ use damper_onnx::graph::{DType, Tensor, TensorData};
 
 pub const RULE: GradRule = GradRule { op: "Pow", backward };
 
-/// `Y`; `known` is the exponent where it is known now.
+/// `Y`. `known` is the exponent if it is constant.
 pub fn forward(em: &mut Emitter, x: &Var, exponent: &Var, known: Option<&Tensor>) -> Var {
     match known.map(elements).as_deref() {
         Some([2.0]) if exponent.rank() <= x.rank() => em.mul(x, x),
@@ -27,7 +26,7 @@ pub fn forward(em: &mut Emitter, x: &Var, exponent: &Var, known: Option<&Tensor>
     }
 }
 
-/// The exponent in the type of the base, which not every runtime converts by itself.
+/// Exponent in the type of the base, since some runtimes do not convert it.
 fn as_float(em: &mut Emitter, exponent: &Var, known: Option<&Tensor>, dtype: DType) -> Var {
     match known {
         Some(tensor) if exponent.dtype != dtype => em.floats(dtype, &tensor.shape, elements(tensor)),

@@ -1,4 +1,4 @@
-//! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
+//! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as in PyTorch).
 
 use super::reduce_sum::repeatable;
 use super::rule::GradRule;
@@ -8,7 +8,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ReduceL1", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     let magnitude = em.unary("Abs", x);
     em.reduce_sum(&magnitude, axes, keep)

@@ -8,7 +8,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ReduceLogSum", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     let sum = em.reduce_sum(x, axes, keep);
     em.log(&sum)

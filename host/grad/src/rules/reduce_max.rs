@@ -1,5 +1,5 @@
-//! `ReduceMax`: `Y` = largest of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0 (as PyTorch's
-//! `amax` shares among equal elements).
+//! `ReduceMax`: `Y` = maximum of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0. The `amax`
+//! of PyTorch splits the gradient of equal elements in the same way.
 
 use super::reduce_sum::{kept_output, repeatable};
 use super::rule::GradRule;
@@ -8,7 +8,7 @@ use crate::derive_error::DeriveError;
 
 pub const RULE: GradRule = GradRule { op: "ReduceMax", backward };
 
-/// The gradient of the extreme elements.
+/// Adds the gradient of the extrema.
 pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let (x, y) = (p.x(0), kept_output(p)?);

@@ -1,4 +1,4 @@
-//! `ReduceMin`: `Y` = smallest of `X` over axes ⇒ `dX = dY / k` at each of the `k` smallest elements, else 0.
+//! `ReduceMin`: `Y` = minimum of `X` over axes ⇒ `dX = dY / k` at each of the `k` smallest elements, else 0.
 
 use super::reduce_max::backward;
 use super::rule::GradRule;

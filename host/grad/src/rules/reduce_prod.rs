@@ -1,7 +1,8 @@
-//! `ReduceProd`: `Y = ΠX` over axes ⇒ `dX_i = dY · Π_{j ≠ i} X_j`, also where elements are 0.
+//! `ReduceProd`: `Y = ΠX` over axes ⇒ `dX_i = dY · Π_{j ≠ i} X_j`, also if elements are 0.
 //!
-//! The product of the others is `Π / X_i` where no element is 0; with one zero it is the product of the rest at that
-//! element and 0 elsewhere; with more it is 0. Products run over halves, so that a row's bits are its own.
+//! The product of the others is `Π / X_i` if no element is 0. With one zero, it is the product of the rest at that
+//! element and 0 elsewhere. With more zeros, it is 0. Products are computed by halving, so that a row's bits do not
+//! depend on other rows.
 
 use super::reduce_sum::repeatable;
 use super::rule::GradRule;
@@ -43,7 +44,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let nonzero = p.em.choose(&is_zero, &one, &x);
     let product = forward(p.em, &nonzero, &axes);
     let without = p.em.div(&product, &nonzero);
-    // What is 0 beside the element itself.
+    // Zeros other than the element itself.
     let others = p.em.sub(&zeros, &counted);
     let some = p.em.compare("Greater", &others, &zero);
     let derivative = p.em.choose(&some, &zero, &without);

@@ -13,7 +13,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// `dY` with extent 1 along the reduced axes, and how many elements of one sample were reduced to one.
+/// `dY` with extent 1 along the reduced axes, and the number of elements per sample in each sum.
 pub fn repeatable(p: &mut BackwardContext<'_>) -> Result<(Var, usize), DeriveError> {
     let x = p.x(0);
     let axes = p.reduced_axes()?;

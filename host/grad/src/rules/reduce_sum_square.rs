@@ -1,6 +1,7 @@
 //! `ReduceSumSquare`: `Y = ΣX²` over axes ⇒ `dX = dY · 2X`.
 //!
-//! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceSumSquare` is biased low over long axes.
+//! Numerics: products and the [`Emitter`]'s sums, because the runtimes' own `ReduceSumSquare` is biased low over long
+//! axes.
 
 use super::reduce_sum::repeatable;
 use super::rule::GradRule;
@@ -10,7 +11,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ReduceSumSquare", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     let square = em.mul(x, x);
     em.reduce_sum(&square, axes, keep)

@@ -1,4 +1,4 @@
-//! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
+//! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` if `Y > 0`, else 0 (as in PyTorch at 0).
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,4 +1,4 @@
-//! `Reshape`: the same elements in row-major order ⇒ `dX` = `dY` in `X`'s shape, factored where `dY` is.
+//! `Reshape`: the same elements in row-major order ⇒ `dX` = `dY` in `X`'s shape, factored if `dY` is.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

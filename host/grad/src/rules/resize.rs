@@ -1,7 +1,7 @@
-//! `Resize`: `Y` = `X` with elements along each axis copied (`nearest`) or interpolated (`linear`, `cubic`) with weights that the
-//! shape decides ⇒ `dX` = `dY` under the transposed map, axis by axis.
+//! `Resize`: `Y` = `X` with elements along each axis copied (`nearest`) or interpolated (`linear`, `cubic`). The
+//! weights depend on the shape ⇒ `dX` = `dY` under the transposed map, axis by axis.
 //!
-//! Which element is nearest is decided here, in f32 as the runtimes do, so that both passes agree at ties.
+//! The nearest element is computed here, in f32 as in the runtimes, so that both passes agree at ties.
 
 use super::rule::GradRule;
 use crate::axis_map::AxisMap;
@@ -27,7 +27,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The output; `None` where the operator is written as it stands.
+/// Output. `None` if the operator is emitted unchanged.
 pub fn forward(em: &mut Emitter, graph: &Graph, node: &Node, x: &Var) -> Option<Var> {
     let maps = maps(graph, node)?;
     let is_plane = x.rank() == 4 && x.batch.is_some_and(|batch| batch.axis == 0);
@@ -40,7 +40,7 @@ pub fn forward(em: &mut Emitter, graph: &Graph, node: &Node, x: &Var) -> Option<
     Some(maps.iter().enumerate().fold(x.clone(), |y, (axis, map)| map.apply(em, &y, axis)))
 }
 
-/// Every element of `x` so many times along each axis.
+/// Repeats every element of `x` `times[i]` times along axis `i`.
 pub fn repeat(em: &mut Emitter, x: &Var, times: &[usize]) -> Var {
     let scales = em.floats(DType::F32, &[times.len()], times.iter().map(|&k| k as f64));
     let none = Var { name: "".into(), dtype: x.dtype, shape: vec![], batch: None };
@@ -53,7 +53,7 @@ pub fn repeat(em: &mut Emitter, x: &Var, times: &[usize]) -> Var {
     em.node("Resize", &[x, &none, &scales], attributes, x.dtype, shape, x.batch)
 }
 
-/// The map along each axis.
+/// Map along each axis.
 fn maps(graph: &Graph, node: &Node) -> Option<Vec<AxisMap>> {
     let scales = graph.constant(node.inputs.get(2).copied()??)?.as_f32()?;
     let input = &graph.value(node.inputs[0]?).shape;
@@ -68,7 +68,7 @@ fn maps(graph: &Graph, node: &Node) -> Option<Vec<AxisMap>> {
     Some(scales.iter().zip(input).zip(output).map(axis).collect())
 }
 
-/// The position of the output's element `at` along the input.
+/// Position along the input of the output's element `at`.
 fn coordinate(node: &Node, at: f32, scale: f32, input: f32, output: f32) -> f32 {
     match attr_string(&node.attributes, "coordinate_transformation_mode", "half_pixel") {
         "asymmetric" => at / scale,
@@ -83,7 +83,7 @@ fn coordinate(node: &Node, at: f32, scale: f32, input: f32, output: f32) -> f32 
     }
 }
 
-/// The elements of the input, and their weights, that make up the output at `coordinate`.
+/// Input elements, with weights, that contribute to the output at `coordinate`.
 fn taps(node: &Node, input: usize, coordinate: f32) -> Vec<(usize, f64)> {
     let last = input as f64 - 1.0;
     let at = |place: f64| place.clamp(0.0, last) as usize;

@@ -1,4 +1,4 @@
-//! `Selu`: `Y = γ · X` where `X > 0`, else `γ · α · (exp(X) − 1)` ⇒ `dX = γ · dY` or `dY · γ · α · exp(X)`.
+//! `Selu`: `Y = γ · X` if `X > 0`, else `γ · α · (exp(X) − 1)` ⇒ `dX = γ · dY` or `dY · γ · α · exp(X)`.
 
 use super::elu::Exponential;
 use super::rule::GradRule;
@@ -7,9 +7,9 @@ use crate::derive_error::DeriveError;
 
 pub const RULE: GradRule = GradRule { op: "Selu", backward };
 
-/// The operator's default of `α`.
+/// Default `α` of the operator.
 pub const ALPHA: f32 = 1.673_263_2;
-/// The operator's default of `γ`.
+/// Default `γ` of the operator.
 pub const GAMMA: f32 = 1.050_701;
 
 /// `Selu` with `α` and `γ`.

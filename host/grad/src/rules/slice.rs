@@ -1,4 +1,4 @@
-//! `Slice`: `Y` = every so many elements along axes ⇒ `dX` = those of `dY` in their places, 0 elsewhere.
+//! `Slice`: `Y` = strided slice of `X` along axes ⇒ `dX` = `dY` at the positions of the slice, 0 elsewhere.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

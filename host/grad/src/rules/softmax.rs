@@ -1,7 +1,7 @@
 //! `Softmax` along one axis: `dX = Y · (dY − Σ dY · Y)`.
 //!
-//! A row of minus infinities, as of a query that sees no key, has `Y` = NaN. If a guard replaced it (`Where(IsNaN(Y), 0, Y)`, or by the
-//! mask), `dY` is 0 and so is `dX`, as in PyTorch's attention.
+//! A row of minus infinities, such as a query whose keys are all masked, has `Y` = NaN. If a guard replaced it
+//! (`Where(IsNaN(Y), 0, Y)`, or by the mask), `dY` is 0 and so is `dX`, as in PyTorch's attention.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,6 +1,6 @@
 //! `Softplus`: `Y = ln(1 + exp(X))` ⇒ `dX = dY · σ(X)`.
 //!
-//! Written `max(X, 0) + ln(1 + exp(−|X|))`, which overflows nowhere.
+//! Emitted as `max(X, 0) + ln(1 + exp(−|X|))`, which never overflows.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -10,7 +10,7 @@ use damper_onnx::graph::DType;
 
 pub const RULE: GradRule = GradRule { op: "Softplus", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let magnitude = em.unary("Abs", x);
     let minus = em.unary("Neg", &magnitude);
@@ -20,10 +20,11 @@ pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     em.add(&hinge, &soft)
 }
 
-/// `ln(1 + u)` of `u` in `[0, 1]`: `2 artanh(z)`, `z = u / (2 + u) ≤ 1/3`, by its power series. The runtimes' own logarithm
-/// has other bits at a tensor's end (see [`Emitter::log`]), and to go around that would take sixteen times the memory.
+/// `ln(1 + u)` for `u` in `[0, 1]`: `2 artanh(z)`, `z = u / (2 + u) ≤ 1/3`, by its power series. The runtimes' own
+/// logarithm has other bits at the end of a tensor (see [`Emitter::log`]), and avoiding that would take sixteen times
+/// the memory.
 fn log_of_one_more(em: &mut Emitter, u: &Var) -> Var {
-    // The first term left out is below half a unit in the last place.
+    // The first omitted term is below half a unit in the last place.
     let terms = if u.dtype == DType::F64 { 16 } else { 8 };
     let two = em.scalar(u.dtype, 2.0);
     let more = em.add(u, &two);

@@ -7,7 +7,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Softsign", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let divisor = divisor(em, x);
     em.div(x, &divisor)

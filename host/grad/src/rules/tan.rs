@@ -7,7 +7,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "Tan", backward };
 
-/// `Y`.
+/// Emits the output `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     let (sine, cosine) = (em.alone("Sin", x), em.alone("Cos", x));
     em.div(&sine, &cosine)

@@ -1,4 +1,4 @@
-//! `ThresholdedRelu`: `Y = X` where `X > α`, else 0 ⇒ `dX = dY` or 0.
+//! `ThresholdedRelu`: `Y = X` if `X > α`, else 0 ⇒ `dX = dY` or 0.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -7,7 +7,7 @@ use crate::emit::{Emitter, Var};
 
 pub const RULE: GradRule = GradRule { op: "ThresholdedRelu", backward };
 
-/// `pass` where `x` is above the threshold.
+/// `pass` if `x` is above the threshold, else 0.
 pub fn gate(em: &mut Emitter, x: &Var, pass: &Var, alpha: f64) -> Var {
     let (alpha, zero) = (em.scalar(x.dtype, alpha), em.scalar(x.dtype, 0.0));
     let open = em.compare("Greater", x, &alpha);

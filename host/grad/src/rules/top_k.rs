@@ -1,4 +1,5 @@
-//! `TopK` along an axis: `Y_j = X_{i_j}` with the places `i` that are its second output ⇒ `dX_i` = the `dY_j` with `i_j = i`, else 0.
+//! `TopK` along an axis: `Y_j = X_{i_j}` with the indices `i` in the second output ⇒ `dX_i` = the `dY_j` with
+//! `i_j = i`, else 0.
 
 use super::gather_elements;
 use super::rule::GradRule;

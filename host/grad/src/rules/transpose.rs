@@ -1,4 +1,4 @@
-//! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
+//! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored if `dY` is.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,4 +1,4 @@
-//! `Trilu`: a triangle of each matrix of the last two axes, 0 elsewhere ⇒ `dX` = the same triangle of `dY`.
+//! `Trilu`: a triangle of each matrix in the last two axes, 0 elsewhere ⇒ `dX` = the same triangle of `dY`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -20,7 +20,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// The triangle of `x` above (or below) a diagonal, which it includes.
+/// Triangle of `x` above (or below) a diagonal, inclusive.
 pub fn triangle(em: &mut Emitter, x: &Var, diagonal: i64, upper: bool) -> Var {
     let (rows, columns) = (x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
     let inside = |row: usize, column: usize| {

@@ -1,5 +1,5 @@
-//! `Where`: `Y = A` where the condition holds, else `B` ⇒ `dA = dY` where it holds, else 0, and `dB` the other way round. The
-//! choice masks both, so that an infinity or NaN of the side not taken does not spread from here.
+//! `Where`: `Y = A` if the condition holds, else `B` ⇒ `dA = dY` if it holds, else 0, and the reverse for `dB`. The
+//! condition masks both, so an infinity or NaN of the other side does not spread.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;

@@ -1,16 +1,16 @@
-//! The windows of a convolution or pool, from its attributes and the shapes of its input and output.
+//! Windows of a convolution or pool, from its attributes and the shapes of its input and output.
 
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::window::SlidingWindow;
 
 impl SlidingWindow {
-    /// The windows of the node, from its attributes and the shapes of its input and output.
+    /// Windows of the node, from its attributes and the shapes of its input and output.
     pub fn of(p: &BackwardContext<'_>, kernel: &[usize]) -> Self {
         Self::between(p, kernel, p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec())
     }
 
-    /// The windows that a transposed convolution slides over its output, one for each element of its input.
+    /// Windows of a transposed convolution over its output, one for each element of its input.
     pub fn of_transposed(p: &BackwardContext<'_>, kernel: &[usize]) -> Self {
         Self::between(p, kernel, p.y().shape[2..].to_vec(), p.x(0).shape[2..].to_vec())
     }
@@ -39,7 +39,7 @@ impl SlidingWindow {
         Self { input, output, kernel: kernel.to_vec(), stride, dilation, before, after }
     }
 
-    /// The windows of a pool, which declares their size.
+    /// Windows of a pool, whose attributes include the kernel size.
     pub fn of_pool(p: &BackwardContext<'_>) -> Result<Self, DeriveError> {
         let kernel =
             p.ints("kernel_shape").ok_or_else(|| p.refuse("it has no kernel_shape", "export the model again"))?;

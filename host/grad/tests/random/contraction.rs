@@ -1,4 +1,4 @@
-//! Matrix products, convolutions, pools and what else works on planes.
+//! Matrix products, convolutions, pools and other operators on planes.
 
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::pb::AttributeProto;
@@ -26,7 +26,7 @@ pub const OPS: &[Op] = &[
 
 fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
     match net.draw.below(4) {
-        // A weight on the right, of rank 1, 2 or a stack.
+        // Weight on the right, of rank 1, 2 or a stack.
         0 | 1 => {
             let x = net.any(|x| x.rank() > 1 && x.batch.is_some_and(|b| b.axis + 1 < x.rank()))?;
             let inner = x.shape[x.rank() - 1];
@@ -45,7 +45,7 @@ fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
             let shape = [&x.shape[..x.rank() - 1], &[columns]].concat();
             net.yields(Val { name, shape, batch: x.batch, bound: x.bound * w.bound * inner as f64 });
         }
-        // A weight on the left.
+        // Weight on the left.
         2 => {
             let x = net.any(|x| x.rank() > 2 && x.batch.is_some_and(|b| b.axis + 2 < x.rank()))?;
             let inner = x.shape[x.rank() - 2];
@@ -57,7 +57,7 @@ fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
             shape[at] = rows;
             net.yields(Val { name, shape, batch: x.batch, bound: x.bound * w.bound * inner as f64 });
         }
-        // Scores: x · xᵀ of one sample.
+        // Scores: x · xᵀ within one sample.
         _ => {
             let x = net.any(|x| x.rank() > 2 && x.batch.is_some_and(|b| b.axis + 2 < x.rank()))?;
             let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
@@ -72,7 +72,8 @@ fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// `[N, S, D]`: heads split off, softmax of scaled scores, of those a mask leaves, times values, and heads merged.
+/// Attention on `[N, S, D]`: splits heads, multiplies the (optionally masked) softmax of scaled scores by values, and
+/// merges the heads.
 fn attention(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|x| x.is_batch_first() && x.rank() == 3)?;
     let (length, depth) = (x.shape[1], x.shape[2]);
@@ -94,7 +95,7 @@ fn attention(net: &mut Net, op: &str) -> Option<()> {
     let scale = net.constant(&[], &[0.25]);
     let mut scores = net.node("Mul", &[&scores, &scale], vec![]);
     if let Some((tokens, _)) = net.tokens.clone().filter(|(_, count)| *count == length) {
-        // Padding has id 0; a row of only padding is even.
+        // Padding has id 0. A row of only padding is uniform.
         let zero = net.int_tensor(&[], &[0]);
         let padding = net.node("Equal", &[&tokens, &zero], vec![]);
         let axes = net.ints(&[1, 2]);
@@ -163,7 +164,7 @@ fn planes(net: &mut Net) -> Option<Val> {
     net.any(|x| x.is_batch_first() && (3..=4).contains(&x.rank()) && x.shape[2..].iter().all(|&d| d >= 2))
 }
 
-/// Kernel, strides, dilations, pads and the extents of the output.
+/// Kernel, strides, dilations, pads and extents of the output.
 struct Window {
     attributes: Vec<AttributeProto>,
     kernel: Vec<usize>,
@@ -181,7 +182,7 @@ fn window(net: &mut Net, input: &[usize], dilated: bool, ceil: bool) -> Option<W
         let (b, a) = (net.draw.below(k), net.draw.below(k));
         let reach = (d + a + b).checked_sub((k - 1) * dilation + 1)?;
         let mut count = if ceil { reach.div_ceil(s) } else { reach / s } + 1;
-        // The last window of a rounded-up size begins in the input or in the padding before it.
+        // With ceil mode, the last window begins in the input or in the padding before it.
         if ceil && (count - 1) * s >= d + b {
             count -= 1;
         }
@@ -314,7 +315,7 @@ fn resize(net: &mut Net, op: &str) -> Option<()> {
     if shape.iter().product::<usize>() > MAX_LEN {
         return None;
     }
-    // Scales, for the number of samples is not known; chosen so that extents are exact.
+    // Scales, because the number of samples is unknown, chosen so that extents are exact.
     let mut scales = vec![1.0, 1.0];
     scales.extend(x.shape[2..].iter().zip(&spatial).map(|(&d, &to)| to as f32 / d as f32));
     let exact = x.shape[2..].iter().zip(&scales[2..]).zip(&spatial).all(|((&d, s), &to)| (d as f32 * s) as usize == to);

@@ -1,4 +1,5 @@
-//! A gradient graph run in f64, by the reference interpreter's operators: the runtimes have few of them in f64.
+//! Runs a gradient graph in f64 with the operators of the reference interpreter. The runtimes support few operators in
+//! f64.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,14 +11,14 @@ use damper_onnx::{attr_int, attr_ints, attr_string, decode_tensor, make_attr_int
 use super::reference::{Array, apply, places, to_f64};
 use super::run::{Feed, bound, extents, specs};
 
-/// ONNX's numbers for float and double.
+/// ONNX type codes of float and double.
 const FLOAT: i64 = 1;
 const DOUBLE: i64 = 11;
 
 /// `graph` with every float32 value as float64.
 pub fn widened(graph: &Graph) -> Graph {
     let mut wide = graph.clone();
-    // Scales and regions of interest are float32 whatever the data.
+    // Scales and regions of interest are always float32.
     let resizes = graph.nodes.iter().filter(|node| node.op == "Resize");
     let narrow: Vec<ValueId> = resizes.flat_map(|node| node.inputs[1..].iter().flatten().copied()).collect();
     let widen = |tensor: &mut Tensor| {
@@ -44,7 +45,7 @@ pub fn widened(graph: &Graph) -> Graph {
     wide
 }
 
-/// The outputs of `grad` by name, for a batch of `n`.
+/// Outputs of `grad` by name, for a batch of `n`.
 pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array> {
     let model = bound(&grad.standard_model(), n);
     let graph = model.graph.expect("an emitted model has a graph");
@@ -79,7 +80,7 @@ pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array
                 let node = Node {
                     name: node.name.clone(),
                     op: op.into(),
-                    // Which are there; their values stand in `x`.
+                    // Marks the inputs that are present. Their values are in `x`.
                     inputs: node.input.iter().map(|name| (!name.is_empty()).then_some(ValueId(0))).collect(),
                     outputs: vec![],
                     attributes: node.attribute.clone(),
@@ -124,7 +125,7 @@ fn whole(x: &Array) -> Vec<i64> {
     x.data.iter().map(|&v| v as i64).collect()
 }
 
-/// The shape of an emitted node's output.
+/// Shape of an emitted node's output.
 fn shape(node: &Node, x: &[&Array]) -> Vec<usize> {
     let int = |name: &str, default: i64| attr_int(&node.attributes, name, default);
     let list = |name: &str, i: usize, default: i64| attr_ints(&node.attributes, name).map_or(default, |l| l[i]);

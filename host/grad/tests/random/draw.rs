@@ -1,4 +1,4 @@
-//! A fixed sequence of random numbers (SplitMix64), so that a seed names a network for ever.
+//! Fixed sequence of random numbers (SplitMix64), so that a seed always gives the same network.
 
 use damper_testing::Random;
 
@@ -9,22 +9,22 @@ impl SplitMix {
         Self(Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A whole number below `n`.
+    /// Integer below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.below(n)
     }
 
-    /// A whole number from `low` to `high`.
+    /// Integer from `low` to `high`.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// True in one of `n` cases.
+    /// True with probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A number in (−1, 1), exact in f32.
+    /// Value in (−1, 1), exact in f32.
     pub fn unit(&mut self) -> f32 {
         self.0.signed()
     }
@@ -33,7 +33,7 @@ impl SplitMix {
         &list[self.below(list.len())]
     }
 
-    /// The numbers below `n` in random order.
+    /// Integers below `n` in random order.
     pub fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {

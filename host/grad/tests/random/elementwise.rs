@@ -75,7 +75,7 @@ pub const OPS: &[Op] = &[
     ("GroupNormalization", group_norm),
 ];
 
-/// Either an activation, or a parameter that the result is multiplied into an activation.
+/// Applies the operator to an activation, or to a parameter whose result multiplies an activation.
 fn unary(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|_| true)?;
     let bound = match op {
@@ -146,7 +146,7 @@ fn cast(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// `x + op(3 x)`: the second term has no slope.
+/// `x + op(3 x)`: the second term has a zero derivative.
 fn stepped(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|_| true)?;
     let three = net.constant(&[], &[3.0]);
@@ -165,7 +165,7 @@ fn of_positive(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Functions of angles and their inverses, within (−0.8, 0.8) or, of `Acosh`, (1.2, 2.8).
+/// Trigonometric functions and their inverses, on (−0.8, 0.8), or for `Acosh` on (1.2, 2.8).
 fn of_bounded(net: &mut Net, op: &str) -> Option<()> {
     if !net.draw.one_in(10) {
         return None;
@@ -198,13 +198,13 @@ fn pow(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Something that broadcasts to `x` without changing its shape: an activation, or parameters.
+/// Value that broadcasts to `x` without changing its shape: an activation, or parameters.
 fn partner(net: &mut Net, x: &Val) -> Val {
     let alike = net.any(|y| y.batch.is_some() && y.shape == x.shape && y.batch == x.batch);
     match (net.draw.below(4), alike) {
         (0, Some(y)) => y,
         (1, _) if x.own_axes().len() > 1 && x.shape.iter().all(|&d| d > 0) => {
-            // The same activation, summed over an axis that is kept.
+            // The same activation, summed over an axis that keeps extent 1.
             let axes = x.own_axes();
             let axis = *net.draw.pick(&axes);
             let axes = net.ints(&[axis as i64]);
@@ -330,7 +330,7 @@ fn layer_norm(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Of numbers away from 0, of both signs: a norm of 0, which sums of centred numbers have, has no derivative.
+/// On values away from 0, of both signs. A norm of 0, as in sums of centred values, has no derivative.
 fn lp_norm(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|x| !x.own_axes().is_empty())?;
     let own = x.own_axes();
@@ -348,7 +348,7 @@ fn lp_norm(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Of `x` beside a parameter: without an epsilon, what has little variance has no finite difference.
+/// On `x` next to a parameter. Without an epsilon, finite differences fail for small variances.
 fn mean_variance_norm(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|x| x.is_batch_first() && x.rank() > 1 && x.shape[x.rank() - 1] > 1)?;
     let own = x.own_axes();

@@ -35,7 +35,7 @@ fn transpose(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Splits an axis, merges two of a sample's own, or merges one with the batch.
+/// Splits an axis, merges two of a sample's own axes, or merges an axis with the batch.
 fn reshape(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|_| true)?;
     let batch = x.batch.expect("the pool holds activations");
@@ -63,7 +63,7 @@ fn reshape(net: &mut Net, op: &str) -> Option<()> {
             at.axis -= usize::from(axis < batch.axis);
         }
         _ => {
-            // The batch with the axis after it, or before it.
+            // Merges the batch with the axis after or before it.
             let (before, after) = (batch.axis > 0, batch.axis + 1 < x.rank());
             if after && (!before || net.draw.one_in(2)) {
                 let d = shape.remove(batch.axis + 1);
@@ -116,7 +116,7 @@ fn squeeze(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// A value and one of its own axes with at least `extent` entries.
+/// Value, and one of its own axes with at least `extent` entries.
 fn along(net: &mut Net, extent: usize) -> Option<(Val, usize)> {
     let x = net.any(|x| x.own_axes().iter().any(|&a| x.shape[a] >= extent))?;
     let axes: Vec<usize> = x.own_axes().into_iter().filter(|&a| x.shape[a] >= extent).collect();
@@ -173,7 +173,7 @@ fn concat(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Constant indices into an activation, a scalar one at times, or a table read by token ids.
+/// Gather with constant (sometimes scalar) indices from an activation, or with token ids from a table.
 fn gather(net: &mut Net, op: &str) -> Option<()> {
     if let Some((tokens, length)) = net.tokens.clone()
         && net.draw.one_in(2)
@@ -207,7 +207,7 @@ fn gather(net: &mut Net, op: &str) -> Option<()> {
 }
 
 fn gather_elements(net: &mut Net, op: &str) -> Option<()> {
-    // Constant indices have the samples' extent only for an unbatched table.
+    // Constant indices have the samples' extent only for a table without a batch.
     let table = net.param(&[3, 4]);
     let indices: Vec<i64> = (0..8).map(|_| net.draw.below(3) as i64).collect();
     let indices = net.int_tensor(&[2, 4], &indices);
@@ -219,7 +219,7 @@ fn gather_elements(net: &mut Net, op: &str) -> Option<()> {
     Some(())
 }
 
-/// Of elements that lie apart, so that a small step changes no place.
+/// On elements with large differences, so that a small step does not change their order.
 fn top_k(net: &mut Net, op: &str) -> Option<()> {
     if !net.draw.one_in(5) {
         return None;

@@ -1,12 +1,12 @@
-//! Random networks of every operator that has a rule: per-sample gradients in f64 against finite differences of the
-//! reference interpreter, the other readouts in f64 against the per-sample gradients, and in f32 the independence of the
-//! samples on each backend.
+//! Random networks of all operators with a rule. Tests per-sample gradients in f64 against finite differences of the
+//! reference interpreter. Tests the other readouts in f64 against the per-sample gradients. In f32, tests the
+//! independence of the samples on each backend.
 //!
-//! A seed names a network for ever. Some hundreds run by default; for a fuzz run of thousands:
+//! A seed always gives the same network. Some hundreds run by default. For a fuzz run of thousands:
 //!
 //!     DAMPER_RANDOM_NETWORKS=5000 cargo test --release -p damper-grad --test random
 //!
-//! and one alone, with what it holds printed: `DAMPER_RANDOM_SEED=17`.
+//! For a single network, with its contents printed: `DAMPER_RANDOM_SEED=17`.
 
 mod contraction;
 mod double;
@@ -34,19 +34,20 @@ use net::VOCABULARY;
 use network::{Op, network};
 use run::{Feed, Runner, extents, specs};
 
-/// Networks that a test run draws.
+/// Number of networks in a test run.
 const NETWORKS: u64 = 420;
 /// Networks of longer runs that once failed.
 const FOUND: [u64; 1] = [2455];
-/// Rows of the batch.
+/// Batch size.
 const BATCH: usize = 3;
-/// Coordinates of one parameter that are compared, at most.
+/// Maximum number of coordinates of one parameter that are compared.
 const PROBES: usize = 6;
-/// Networks that the portable backend refused.
+/// Number of networks that the portable backend rejected.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
-/// Operators without a portable kernel. They are drawn seldom.
+/// Operators without a portable kernel. They are drawn rarely.
 const NOT_PORTABLE: [&str; 9] = ["Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "TopK"];
-/// How far a gradient in f64 may be from the finite difference, of the largest entry of the sample's gradient.
+/// Tolerance of a gradient in f64 against the finite difference, relative to the largest entry of the sample's
+/// gradient.
 const CLOSE: f64 = 1e-6;
 
 fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
@@ -76,7 +77,7 @@ fn row(feed: &Feed, row: usize) -> Vec<f64> {
     }
 }
 
-/// The largest difference allowed nowhere, with what it was met at.
+/// Fails at the first difference above the tolerance, and describes it.
 fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feeds: &[Feed]) -> Result<(), String> {
     let wide = double::widened(graph);
     let grad = derive(&wide, options).map_err(|derive_error| format!("in f64: {derive_error}"))?;
@@ -90,7 +91,7 @@ fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feed
         let label = if data > grad.inputs.len() { row(&feeds[data - 1], sample) } else { vec![] };
         let loss = |params: &[Vec<f64>]| reference::loss(graph, options, &inputs, &label, params);
         let (got, want) = (outputs["dp.loss"].data[sample], loss(&params));
-        // A normalisation of nearly equal numbers loses digits.
+        // A normalisation of nearly equal values loses digits.
         let near = (got - want).abs() <= 1e-8 * want.abs().max(1.0);
         if !near {
             return Err(format!("sample {sample}: the loss is {got}, not {want}"));
@@ -104,7 +105,7 @@ fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feed
         for (index, parameter) in trained() {
             let got = mine(&parameter.name, params[index].len());
             for k in (0..got.len()).step_by(got.len().div_ceil(PROBES)) {
-                // A kink between the two points spoils a difference; a smaller step leaves it out.
+                // A kink between the two points invalidates a difference. A smaller step avoids it.
                 let differences = [1e-5, 1e-6, 1e-7].map(|step| {
                     let mut moved = params.clone();
                     moved[index][k] = params[index][k] + step;
@@ -125,7 +126,7 @@ fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feed
     Ok(())
 }
 
-/// Rows in another order give the same bits in that order.
+/// Reordered rows give the same bits in the new order.
 fn check_independence(grad: &GradGraph, feeds: &[Feed], runner: &mut Runner) -> Result<(), String> {
     let data = grad.inputs.len() + grad.labels.iter().len();
     let base = runner.run(grad, feeds, BATCH);
@@ -136,7 +137,7 @@ fn check_independence(grad: &GradGraph, feeds: &[Feed], runner: &mut Runner) -> 
     for ((spec, a), b) in grad.outputs.iter().zip(&base).zip(&again) {
         let width = a.len() / BATCH;
         for (to, from) in rows.into_iter().enumerate() {
-            // The largest of 0 and −0 is either, by where they lie; the grid drops the sign of a zero.
+            // The maximum of 0 and −0 may be either, depending on their order. The grid drops the sign of a zero.
             let bits = |v: &[f32], row: usize| {
                 v[row * width..][..width].iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<_>>()
             };
@@ -148,7 +149,8 @@ fn check_independence(grad: &GradGraph, feeds: &[Feed], runner: &mut Runner) -> 
     Ok(())
 }
 
-/// Two runtimes' outputs are one within rounding, of the largest entry of the output and a part of that of all.
+/// Compares the outputs of two runtimes within rounding, relative to the largest entry of the output and of all
+/// outputs.
 fn check_near(grad: &GradGraph, got: &[Vec<f32>], want: &[Vec<f32>]) -> Result<(), String> {
     let largest = |values: &[f32]| values.iter().fold(0.0f32, |most, x| most.max(x.abs()));
     let all = want.iter().map(|want| largest(want)).filter(|x| x.is_finite()).fold(0.0f32, f32::max);
@@ -156,7 +158,7 @@ fn check_near(grad: &GradGraph, got: &[Vec<f32>], want: &[Vec<f32>]) -> Result<(
         let bound = 1e-3 * largest(want) + 1e-4 * all;
         for (got, want) in got.iter().zip(want) {
             let near = (got - want).abs() <= bound || got.is_nan() && want.is_nan() || got == want;
-            // Where one overflows, the other need not.
+            // If one overflows, the other need not.
             if !near && want.is_finite() {
                 return Err(format!("{}: {got}, and tract has {want}", spec.name));
             }
@@ -165,7 +167,7 @@ fn check_near(grad: &GradGraph, got: &[Vec<f32>], want: &[Vec<f32>]) -> Result<(
     Ok(())
 }
 
-/// Activations that are computed again have their bits. Not on tract, which rewrites both graphs in its own way.
+/// Recomputed activations keep their bits. Not tested on tract, which rewrites both graphs differently.
 fn check_checkpointed(
     grad: &GradGraph,
     again: &GradGraph,
@@ -183,7 +185,7 @@ fn check_checkpointed(
     Ok(())
 }
 
-/// Weights that are not trained: in one network of four, about a third of them, never the last bias.
+/// Frozen weights: in one of four networks, about a third of the weights, but never the last bias.
 fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
     let mut draw = SplitMix::new(seed.wrapping_add(1 << 32));
     if !draw.one_in(4) {
@@ -196,7 +198,7 @@ fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
     weights
 }
 
-/// The network's options and graph, and its gradients.
+/// Options, graph and gradient graph of the network.
 fn derived(seed: u64) -> Result<(DeriveOptions, Graph, GradGraph), String> {
     let network = network(seed);
     let choice = GraphOptions { freeze: frozen(&network.model, seed), ..GraphOptions::default() };

@@ -1,4 +1,4 @@
-//! A network in the making: values to choose from, parameters to use again, and the loss at the end.
+//! Network under construction: pool of values, reusable parameters, and the final loss.
 
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{BatchAxis, DType, Support, support};
@@ -9,20 +9,20 @@ use damper_onnx::{
 
 use super::draw::SplitMix;
 
-/// No value grows beyond this, so that a loss's third derivative stays tame.
+/// Maximum magnitude of a value, so that the third derivative of a loss stays moderate.
 const LARGEST: f64 = 16.0;
-/// No value has more elements a sample.
+/// Maximum number of elements per sample.
 pub const MAX_LEN: usize = 96;
-/// Token ids are below.
+/// Upper bound of token ids (exclusive).
 pub const VOCABULARY: usize = 7;
 
-/// A float value; the shape is that of one sample, as in `damper_onnx::graph::Value`.
+/// Float value. The shape is that of one sample, as in `damper_onnx::graph::Value`.
 #[derive(Clone, Debug)]
 pub struct Val {
     pub name: String,
     pub shape: Vec<usize>,
     pub batch: Option<BatchAxis>,
-    /// No element is larger in magnitude.
+    /// Maximum magnitude of its elements.
     pub bound: f64,
 }
 
@@ -35,18 +35,18 @@ impl Val {
         self.shape.iter().product()
     }
 
-    /// Samples on axis 0, one a row.
+    /// Returns true if samples are on axis 0, one per row.
     pub fn is_batch_first(&self) -> bool {
         self.batch == Some(BatchAxis { axis: 0, outer: 1, inner: 1 })
     }
 
-    /// Axes that a sample's own elements lie along.
+    /// Axes other than the batch axis.
     pub fn own_axes(&self) -> Vec<usize> {
         (0..self.rank()).filter(|&axis| self.batch.is_none_or(|b| b.axis != axis)).collect()
     }
 }
 
-/// A finished network.
+/// Finished network.
 pub struct Network {
     pub model: ModelProto,
     pub options: DeriveOptions,
@@ -58,7 +58,7 @@ pub struct Net {
     pub opset: i64,
     pub pool: Vec<Val>,
     used: Vec<bool>,
-    /// Token ids `[N, S]`, where the network reads any.
+    /// Token ids `[N, S]`, if the network reads any.
     pub tokens: Option<(String, usize)>,
     params: Vec<Val>,
     nodes: Vec<NodeProto>,
@@ -113,12 +113,12 @@ impl Net {
         format!("{what}{}", self.next)
     }
 
-    /// Returns true if damper has the operator.
+    /// Returns true if damper supports the operator.
     pub fn knows(op: &str) -> bool {
         support("", op) == Support::Ruled
     }
 
-    /// Writes a node with one output.
+    /// Adds a node with one output.
     pub fn node(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> String {
         let output = self.fresh("v");
         self.nodes_with(op, inputs, &[&output], attributes);
@@ -134,7 +134,7 @@ impl Net {
         self.nodes.push(make_node(op, &self.next.to_string(), inputs, outputs, attributes));
     }
 
-    /// Puts a value into the pool, tamed where it may be large.
+    /// Adds a value to the pool, after bounding it if it may be large.
     pub fn yields(&mut self, val: Val) {
         assert!(val.shape.iter().all(|&d| d > 0), "{val:?}");
         if val.bound <= LARGEST {
@@ -144,13 +144,13 @@ impl Net {
         self.add(Val { name, bound: 1.0, ..val });
     }
 
-    /// An operator with one output in the layout of `x`.
+    /// Adds an operator with one output in the layout of `x`.
     pub fn maps(&mut self, op: &str, x: &Val, attributes: Vec<AttributeProto>, bound: f64) {
         let name = self.node(op, &[&x.name], attributes);
         self.yields(Val { name, bound, ..x.clone() });
     }
 
-    /// A value of the pool that `fits`, late ones more often.
+    /// Random value of the pool for which `fits` holds. Later values are more likely.
     pub fn any(&mut self, fits: impl Fn(&Val) -> bool) -> Option<Val> {
         let found: Vec<usize> = (0..self.pool.len()).filter(|&i| fits(&self.pool[i])).collect();
         if found.is_empty() {
@@ -160,7 +160,7 @@ impl Net {
         Some(self.pool[found[a.max(b)]].clone())
     }
 
-    /// Makes `x` an activation that depends on a parameter, and away from zero: `x² + 1/2`.
+    /// Makes `x` positive and away from zero: `x² + 1/2`. The result is an activation that depends on a parameter.
     pub fn positive(&mut self, x: &Val) -> Val {
         let square = self.node("Mul", &[&x.name, &x.name], vec![]);
         let half = self.constant(&[], &[0.5]);
@@ -180,7 +180,7 @@ impl Net {
         name
     }
 
-    /// A float constant, which exporters write as a `Constant` node.
+    /// Float constant, which exporters write as a `Constant` node.
     pub fn constant(&mut self, shape: &[usize], values: &[f32]) -> String {
         let name = self.fresh("k");
         let tensor = make_tensor_f32(&name, shape, values);
@@ -189,7 +189,7 @@ impl Net {
         name
     }
 
-    /// A new parameter: every element differs, so that no exporter's habit is read into it.
+    /// New parameter. Its elements are distinct, so that no exporter pattern matches.
     fn fresh_param(&mut self, shape: &[usize]) -> Val {
         let name = self.fresh("w");
         let data: Vec<f32> = (0..shape.iter().product()).map(|_| 0.25 + 0.75 * self.draw.unit()).collect();
@@ -199,7 +199,7 @@ impl Net {
         val
     }
 
-    /// A tensor of the given shape computed from parameters alone.
+    /// Tensor of the given shape that depends only on parameters.
     pub fn param(&mut self, shape: &[usize]) -> Val {
         let again: Vec<Val> = self.params.iter().filter(|p| p.shape == shape).cloned().collect();
         if !again.is_empty() && self.draw.one_in(3) {
@@ -245,7 +245,7 @@ impl Net {
         }
     }
 
-    /// A parameter itself, sometimes one that is there.
+    /// New or existing parameter.
     fn param_of(&mut self, shape: &[usize]) -> Val {
         let again: Vec<Val> = self.params.iter().filter(|p| p.shape == shape).cloned().collect();
         if !again.is_empty() && self.draw.one_in(3) {
@@ -254,14 +254,14 @@ impl Net {
         self.fresh_param(shape)
     }
 
-    /// The target of a `Reshape` that leaves the batch alone.
+    /// Target of a `Reshape` that keeps the batch.
     pub fn target(&mut self, shape: &[usize], batch: Option<BatchAxis>) -> String {
         let entry = |(axis, &d): (usize, &usize)| if batch.is_some_and(|b| b.axis == axis) { -1 } else { d as i64 };
         let entries: Vec<i64> = shape.iter().enumerate().map(entry).collect();
         self.ints(&entries)
     }
 
-    /// Joins all that nothing reads into one output `[N, classes]`, and names the loss.
+    /// Combines all values without a reader to one output `[N, classes]`, and selects the loss.
     pub fn finish(mut self) -> Network {
         let classes = self.draw.between(1, 4);
         let mut total: Option<String> = None;
@@ -277,7 +277,7 @@ impl Net {
                 row.name = self.node("Transpose", &[&row.name], vec![make_attr_ints("perm", &perm)]);
             }
             if batch.outer != 1 {
-                // Outer digits before the sample: split them off and move them behind it.
+                // Outer digits before the sample: split them off and move them after it.
                 let (outer, rest) = (batch.outer as i64, (leaf.len() / batch.outer) as i64);
                 let target = self.ints(&[outer, -1, rest]);
                 let split = self.node("Reshape", &[&row.name, &target], vec![]);
@@ -306,7 +306,7 @@ impl Net {
                 std::iter::once(Extent::Batch).chain(rest.iter().map(|&d| Extent::Fixed(d))).collect();
             make_value_info(name, dtype, &extents)
         };
-        // Another output, of which no loss is taken.
+        // Another output, without a loss.
         let mut output = vec![info("y", DType::F32, &[classes])];
         if self.draw.one_in(3)
             && let Some(other) = self.any(|x| x.is_batch_first() && x.name.starts_with('v'))
@@ -332,14 +332,14 @@ impl Net {
         Network { model, options, ops }
     }
 
-    /// Attribute or input: the axes of a reduction, as the operator set has it.
+    /// Axes of a reduction as attribute or input, as the opset requires.
     pub fn axes(&mut self, axes: &[usize], as_input: bool) -> (Option<String>, Vec<AttributeProto>) {
         let list: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
         if as_input { (Some(self.ints(&list)), vec![]) } else { (None, vec![make_attr_ints("axes", &list)]) }
     }
 }
 
-/// `axis` as an attribute, counted from the back where `back` says so.
+/// `axis` as an attribute, as a negative index if `back`.
 pub fn axis_attribute(axis: usize, rank: usize, back: bool) -> AttributeProto {
     make_attr_int("axis", if back { axis as i64 - rank as i64 } else { axis as i64 })
 }

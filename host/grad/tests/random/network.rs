@@ -1,23 +1,23 @@
-//! Networks of random operators, by a seed.
+//! Networks of random operators, by seed.
 
 use super::net::{Net, Network};
 use super::{contraction, elementwise, layout};
 
-/// Operators in a network.
+/// Number of operators in a network.
 const LENGTH: usize = 12;
 
-/// Writes an operator into the network, if some value fits it.
+/// Adds an operator to the network, if a value is suitable.
 pub type Maker = fn(&mut Net, &str) -> Option<()>;
-/// An operator, and what writes it.
+/// Operator with its maker.
 pub type Op = (&'static str, Maker);
 
-/// Every operator that is drawn and that damper has.
+/// All operators that are drawn and supported.
 pub fn ops() -> Vec<Op> {
     let all = [elementwise::OPS, contraction::OPS, layout::OPS].concat();
     all.into_iter().filter(|(op, _)| Net::knows(op) && damper_grad::is_differentiated(op)).collect()
 }
 
-/// The network that a seed names.
+/// Network of a seed.
 pub fn network(seed: u64) -> Network {
     let ops = ops();
     let mut net = Net::new(seed);

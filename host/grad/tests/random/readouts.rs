@@ -1,4 +1,4 @@
-//! The other readouts of a network in f64, against its `per-sample` gradients.
+//! Compares the other readouts of a network in f64 with its `per-sample` gradients.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,15 +10,16 @@ use super::double;
 use super::reference::Array;
 use super::run::Feed;
 
-/// How close, of the largest entry: a norm by Gram matrices is a root of a sum that loses half the digits.
+/// Tolerance relative to the largest entry. A norm by Gram matrices is the root of a sum that loses half the digits.
 const CLOSE: f64 = 1e-7;
 
 type Outputs = BTreeMap<String, Array>;
 
-/// Weights of the two points.
+/// Weights of the two evaluation points.
 const MIX: [f32; 2] = [0.75, -1.25];
 
-/// Norms, clipped sums and gradients at two points of `wide`, fed with `feeds`, the parameters from `data` on.
+/// Checks norms, clipped sums and gradients at two points of `wide`. Its inputs are `feeds`, with the parameters from
+/// index `data` on.
 pub fn check(
     wide: &Graph,
     options: &DeriveOptions,
@@ -52,11 +53,11 @@ pub fn check(
         close(&got[key].data, &want.data, largest, &format!("two points, {key}"))?;
     }
     close(&got["dp.loss"].data, &per_sample["dp.loss"].data, 1.0, "two points, the loss")?;
-    // The same two points, bounded.
+    // The same two points, clipped.
     options_at(options, 2, |options| bounded(wide, options, &both, samples, &names, &mixed))
 }
 
-/// Norms and clipped sums are those of the gradients `want`.
+/// Checks norms and clipped sums against the gradients `want`.
 fn bounded(
     wide: &Graph,
     options: &DeriveOptions,
@@ -77,7 +78,7 @@ fn bounded(
     let got = run(wide, options, Readout::Norms, points, feeds, samples)?;
     close(&got["dp.norm"].data, &norms, largest, &format!("norms at {points}"))?;
 
-    // Between two norms, and one sample that does not count.
+    // A clip between two norms, and one sample with weight 0.
     let clip = ((norms[0] + norms[1]) / 2.0).max(1e-3) as f32;
     let weights: Vec<f32> = (0..samples).map(|sample| f32::from(sample != 1)).collect();
     let fed = [feeds, &[Feed::Float(vec![clip]), Feed::Float(weights.clone())]].concat();

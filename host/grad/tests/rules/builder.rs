@@ -1,4 +1,4 @@
-//! Canonical graphs written by hand.
+//! Builder for canonical graphs.
 
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{BatchAxis, DType, Graph, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
@@ -6,28 +6,28 @@ use damper_onnx::pb::AttributeProto;
 use damper_onnx::{make_attr_int, make_attr_ints};
 use damper_testing::Random;
 
-/// Samples along axis 0, one row each.
+/// Samples along axis 0, one per row.
 pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
 
-/// A graph whose gradients are checked.
+/// Graph to test gradients on.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is special about it.
+    /// Description.
     pub name: String,
-    /// The graph; its parameters hold the values at which it is checked.
+    /// Graph. Its parameters have the values at which it is tested.
     pub graph: Graph,
-    /// The loss.
+    /// Options, including the loss.
     pub options: DeriveOptions,
 }
 
-/// Builder of a canonical [`Graph`]. Shapes of nodes are given; the batch lies on axis 0 where nothing else is said.
+/// Builder of a canonical [`Graph`]. Shapes of nodes are given. The batch is on axis 0 by default.
 pub struct GraphBuilder {
     graph: Graph,
     random: Random,
 }
 
 impl GraphBuilder {
-    /// An empty graph in the given operator set.
+    /// Empty graph in the given opset.
     pub fn new(opset: i64) -> Self {
         let graph = Graph {
             opset,
@@ -41,7 +41,7 @@ impl GraphBuilder {
         Self { graph, random: Random(0) }
     }
 
-    /// A data input `[N, *shape]`.
+    /// Data input `[N, *shape]`.
     pub fn input(&mut self, shape: &[usize]) -> ValueId {
         let name = format!("x{}", self.graph.inputs.len());
         let id = self.value(name, DType::F32, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
@@ -49,7 +49,7 @@ impl GraphBuilder {
         id
     }
 
-    /// A data input `[N, *shape]` of integers that index the rows of any table of at least four.
+    /// Data input `[N, *shape]` of integers that are valid indices for any table of at least four rows.
     pub fn ids(&mut self, shape: &[usize]) -> ValueId {
         let name = format!("x{}", self.graph.inputs.len());
         let id = self.value(name, DType::I64, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
@@ -57,17 +57,17 @@ impl GraphBuilder {
         id
     }
 
-    /// A trained parameter with values in (−1, 1).
+    /// Trained parameter with values in (−1, 1).
     pub fn param(&mut self, shape: &[usize]) -> ValueId {
         self.param_in(shape, -1.0, 1.0)
     }
 
-    /// A trained parameter with values in (`low`, `high`).
+    /// Trained parameter with values in (`low`, `high`).
     pub fn param_in(&mut self, shape: &[usize], low: f32, high: f32) -> ValueId {
         self.parameter(shape, low, high, true)
     }
 
-    /// A parameter that is not trained.
+    /// Parameter that is not trained.
     pub fn frozen(&mut self, shape: &[usize]) -> ValueId {
         self.parameter(shape, -1.0, 1.0, false)
     }
@@ -83,28 +83,28 @@ impl GraphBuilder {
         value
     }
 
-    /// A float constant.
+    /// Float constant.
     pub fn floats(&mut self, shape: &[usize], values: &[f64]) -> ValueId {
         let data = TensorData::F32(values.iter().map(|&v| v as f32).collect());
         self.constant(Tensor { shape: shape.to_vec(), data }, DType::F32)
     }
 
-    /// A constant int64 vector.
+    /// Constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> ValueId {
         self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) }, DType::I64)
     }
 
-    /// Constant truth values.
+    /// Constant Booleans.
     pub fn bools(&mut self, shape: &[usize], values: &[bool]) -> ValueId {
         self.constant(Tensor { shape: shape.to_vec(), data: TensorData::Bool(values.to_vec()) }, DType::Bool)
     }
 
-    /// A constant int64 tensor.
+    /// Constant int64 tensor.
     pub fn indices(&mut self, shape: &[usize], values: &[i64]) -> ValueId {
         self.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64(values.to_vec()) }, DType::I64)
     }
 
-    /// The shape of a value, of a batch of one sample.
+    /// Shape of a value for a batch of one sample.
     pub fn shape(&self, id: ValueId) -> Vec<usize> {
         self.graph.values[id.0].shape.clone()
     }
@@ -114,12 +114,12 @@ impl GraphBuilder {
         self.value(name, dtype, tensor.shape.clone(), None, Origin::Constant(tensor))
     }
 
-    /// A batched value `[N, *shape]` whose gradient reaches a trained parameter: an input times a parameter.
+    /// Batched value `[N, *shape]` whose gradient reaches a trained parameter: an input times a parameter.
     pub fn activation(&mut self, shape: &[usize]) -> ValueId {
         self.activation_in(shape, -1.0, 1.0)
     }
 
-    /// An activation with values in (`low`, `high`), for inputs in (−1, 1): an input, scaled, plus a parameter.
+    /// Activation with values in (`low`, `high`), for inputs in (−1, 1): a scaled input plus a parameter.
     pub fn activation_in(&mut self, shape: &[usize], low: f32, high: f32) -> ValueId {
         let reach = (high - low) / 4.0;
         let x = self.input(shape);
@@ -130,7 +130,8 @@ impl GraphBuilder {
         self.node("Add", &[scaled, p], vec![], &full)
     }
 
-    /// A node with one output of the given shape (of a batch of one sample), its batch on axis 0 if an input has one.
+    /// Node with one output of the given shape (for a batch of one sample). Its batch is on axis 0 if an input has a
+    /// batch.
     pub fn node(&mut self, op: &str, inputs: &[ValueId], attributes: Vec<AttributeProto>, shape: &[usize]) -> ValueId {
         let mut batch = None;
         for input in inputs {
@@ -143,7 +144,7 @@ impl GraphBuilder {
         self.node_at(op, inputs, attributes, shape, batch)
     }
 
-    /// As [`node`](Self::node), with optional inputs.
+    /// Like [`node`](Self::node), with optional inputs.
     pub fn node_with(
         &mut self,
         op: &str,
@@ -157,7 +158,7 @@ impl GraphBuilder {
         output
     }
 
-    /// A node with one output of the given shape and batch axis.
+    /// Node with one output of the given shape and batch axis.
     pub fn node_at(
         &mut self,
         op: &str,
@@ -169,7 +170,7 @@ impl GraphBuilder {
         self.node_typed(op, inputs, attributes, DType::F32, shape, batch)
     }
 
-    /// A node with one output of the given element type, shape and batch axis.
+    /// Node with one output of the given element type, shape and batch axis.
     pub fn node_typed(
         &mut self,
         op: &str,
@@ -192,7 +193,7 @@ impl GraphBuilder {
         output
     }
 
-    /// `TopK`, whose second output are places.
+    /// `TopK`, whose second output is indices.
     pub fn top_k(&mut self, x: ValueId, count: i64, axis: usize, attributes: Vec<AttributeProto>) -> ValueId {
         let k = self.ints(&[count]);
         let mut shape = self.shape(x);
@@ -207,7 +208,7 @@ impl GraphBuilder {
         y
     }
 
-    /// As [`node`](Self::node), with elements of another type.
+    /// Like [`node`](Self::node), with another element type.
     pub fn node_of(
         &mut self,
         dtype: DType,
@@ -221,12 +222,12 @@ impl GraphBuilder {
         id
     }
 
-    /// The graph with one output, as a case with the mean squared error.
+    /// Case of the graph with one output and the mean squared error.
     pub fn case(self, name: &str, output: ValueId) -> Case {
         self.case_with(name, output, DeriveOptions::new(Loss::Mse))
     }
 
-    /// The graph with one output, as a case.
+    /// Case of the graph with one output.
     pub fn case_with(mut self, name: &str, output: ValueId, options: DeriveOptions) -> Case {
         self.graph.outputs.push(output);
         Case { name: name.into(), graph: self.graph, options }
@@ -237,7 +238,7 @@ impl GraphBuilder {
         Self::unary_cases_with(17, op, vec![], low, high)
     }
 
-    /// As [`unary_cases`](Self::unary_cases), in an operator set and with attributes.
+    /// Like [`unary_cases`](Self::unary_cases), in the given opset and with attributes.
     pub fn unary_cases_with(opset: i64, op: &str, attributes: Vec<AttributeProto>, low: f32, high: f32) -> Vec<Case> {
         let noted = attributes.iter().map(|a| format!(", {}", a.name)).collect::<String>();
         let mut activation = Self::new(opset);
@@ -253,7 +254,7 @@ impl GraphBuilder {
         ]
     }
 
-    /// An operator with one input between −10,000 and 10,000, where an exponential would overflow.
+    /// Operator with one input from −10,000 to 10,000, for which an exponential would overflow.
     pub fn far_out(opset: i64, op: &str, attributes: Vec<AttributeProto>) -> Case {
         let mut b = Self::new(opset);
         let x = b.activation_in(&[3, 4], -1e4, 1e4);
@@ -305,7 +306,7 @@ impl GraphBuilder {
         ]
     }
 
-    /// A pool of frames that are merged with the batch.
+    /// Pool of frames that are merged with the batch.
     pub fn pool_of_frames(op: &str) -> Case {
         let mut b = Self::new(17);
         let x = b.activation(&[2, 3, 4, 4]);
@@ -316,7 +317,7 @@ impl GraphBuilder {
         b.case("of frames merged with the batch", y)
     }
 
-    /// A pool of planes `[C, N, ...]`.
+    /// Pool of planes `[C, N, ...]`.
     pub fn pool_over_turned_batch(op: &str) -> Case {
         let mut b = Self::new(17);
         let x = b.activation(&[3, 4, 4]);
@@ -328,7 +329,7 @@ impl GraphBuilder {
         b.case("with the batch on axis 1", y)
     }
 
-    /// A pool of a parameter.
+    /// Pool of a parameter.
     pub fn pool_of_parameter(op: &str) -> Case {
         let mut b = Self::new(17);
         let (x, w) = (b.input(&[3, 2, 2]), b.param(&[2, 3, 4, 4]));
@@ -361,7 +362,7 @@ impl GraphBuilder {
         ValueId(self.graph.values.len() - 1)
     }
 
-    /// The next of a fixed sequence in [0, 1).
+    /// Next value of a fixed sequence in [0, 1).
     fn uniform(&mut self) -> f32 {
         self.random.unit()
     }

@@ -1,4 +1,4 @@
-//! The cases of every rule: the shapes and attributes that it must get right, one operator a file.
+//! Cases of every rule: shapes and attributes that it must support, with one operator per file.
 
 mod abs;
 mod acos;
@@ -90,7 +90,7 @@ use super::builder::Case;
 /// Builds the cases of a rule.
 type Cases = fn() -> Vec<Case>;
 
-/// Every operator that has a rule, with its cases.
+/// All operators with a rule, with their cases.
 pub const CASES: &[(&str, Cases)] = &[
     ("Abs", abs::cases),
     ("Acos", acos::cases),

@@ -5,7 +5,7 @@ use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_ints;
 
-/// Every loss, in the layouts it accepts.
+/// All losses, in the layouts that they accept.
 pub fn cases() -> Vec<Case> {
     let within = |reach: f32, name, shape: &[usize], options| {
         let mut b = GraphBuilder::new(17);

@@ -1,5 +1,5 @@
-//! Every rule, every loss and some whole nets: gradients against finite differences, the backends against each other,
-//! and the independence of the samples.
+//! All rules, all losses and some complete networks. Tests gradients against finite differences, the backends against
+//! each other, and the independence of the samples.
 
 mod builder;
 mod cases;
@@ -24,12 +24,12 @@ use damper_testing::Random;
 use run::{Feed, Runner, extents, specs};
 use std::collections::HashSet;
 
-/// Rows of the batch that cases run in.
+/// Batch size of the cases.
 const BATCH: usize = 4;
-/// Coordinates of one parameter that are compared with finite differences, at most.
+/// Maximum number of coordinates of one parameter that are compared with finite differences.
 const PROBES: usize = 16;
 
-/// How close two results are, relative to the largest entry of the tensor.
+/// Tolerance between two results, relative to the largest entry of the tensor.
 #[derive(Clone, Copy)]
 enum Closeness {
     /// Two f32 computations of the same formula.
@@ -78,12 +78,12 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
                 return Feed::Float(values.to_vec());
             }
             if spec.dtype == DType::I64 && i < grad.inputs.len() {
-                // Rows of any table of four, counted from the end now and then.
+                // Indices into any table of four rows, sometimes counted from the end.
                 let id = |i: usize, u: f32| if i % 7 == 2 { -1 } else { ((u + 1.0) * 2.0) as i64 };
                 return Feed::Int((0..len).map(|i| id(i, draw.signed())).collect());
             }
             match (spec.dtype, &case.options.loss) {
-                // Texts of several lengths, with repeats, and one that does not fit.
+                // Texts of several lengths, with repeats. One is too long.
                 (DType::I64, Loss::Ctc) if spec.name == "dp.labels" => {
                     let (places, classes) = (len / n, classes(case) as i64);
                     let text = |row: usize| (row * 2 + 1) % (places + 1);
@@ -126,7 +126,7 @@ fn to_f64(v: &[f32]) -> Vec<f64> {
     v.iter().map(|&v| f64::from(v)).collect()
 }
 
-/// The part of a batch's output that belongs to sample `i`.
+/// Part of a batch's output that belongs to sample `i`.
 fn sample(output: &[f32], i: usize, n: usize) -> &[f32] {
     let width = output.len() / n;
     &output[i * width..(i + 1) * width]
@@ -197,7 +197,7 @@ fn check_samples_are_independent(case: &Case) {
     check_samples_are_independent_in::<BATCH>(case, &mut |grad, n| Some(Runner::tract(grad, n)));
 }
 
-/// On onnxruntime, with an odd number of rows: its kernels for whole vectors and for what is left over differ.
+/// On onnxruntime with an odd number of rows, because its kernels for full SIMD vectors and for the remainder differ.
 fn check_samples_are_independent_on_ort(case: &Case) {
     check_samples_are_independent_in::<5>(case, &mut Runner::ort);
 }
@@ -214,7 +214,7 @@ fn check_samples_are_independent_in<const BATCH: usize>(
         return;
     };
     let outputs = runner.run(&grad, &base, BATCH);
-    // Rows of `base`, of which row `from` comes from `other` where it is BATCH or more.
+    // Rows of `base`. Row `from` comes from `other` if it is BATCH or more.
     let mut run_rows = |rows: &[usize]| {
         let pick = |(k, feed): (usize, &Feed)| {
             if k >= data {
@@ -245,7 +245,7 @@ fn check_samples_are_independent_in<const BATCH: usize>(
             }
         }
     }
-    // What is not finite spoils its own row alone.
+    // Non-finite values affect only their own row.
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         const SPOILT: usize = 2;
         let mut spoilt = base.clone();
@@ -266,7 +266,7 @@ fn check_samples_are_independent_in<const BATCH: usize>(
             }
         }
     }
-    // And a batch of one gives the same numbers.
+    // A batch of one has the same values.
     let mut alone = make(&grad, 1).expect("it was there for the batch");
     for i in 0..BATCH {
         let one: Vec<Feed> =
@@ -280,7 +280,7 @@ fn check_samples_are_independent_in<const BATCH: usize>(
     }
 }
 
-/// Every case, under the name of what it belongs to.
+/// All cases, named after their operator, loss or network.
 fn all_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (op, of_rule) in CASES {
@@ -296,7 +296,7 @@ fn all_cases() -> Vec<Case> {
     cases
 }
 
-/// Runs `check` on every case, and says all that failed.
+/// Runs `check` on every case, and reports all failures.
 fn for_each(check: fn(&Case)) {
     for_each_of(all_cases(), check);
 }
@@ -310,13 +310,13 @@ fn for_each_of(cases: Vec<Case>, check: fn(&Case)) {
     assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), cases.len());
 }
 
-/// All cases, with those in which gradients are never formed.
+/// All cases, including those in which gradients are never materialised.
 fn readout_cases() -> Vec<Case> {
     all_cases().into_iter().chain(wide::cases()).collect()
 }
 
-/// Runs `check` on readouts: on the first case of each rule and every third of the others, for each has several graphs on two backends. On
-/// all with `DAMPER_RULES=all`.
+/// Runs `check` on readouts. It uses the first case of each rule and every third of the others, since each has several
+/// graphs on two backends. With `DAMPER_RULES=all` it uses all cases.
 fn for_each_readout(check: fn(&Case)) {
     let is_all = std::env::var("DAMPER_RULES").is_ok_and(|which| which == "all");
     let mut rules = HashSet::new();
@@ -341,7 +341,7 @@ fn every_rule_has_cases() {
     }
 }
 
-// An operator that is rewritten as others computes the same values.
+// An operator that is rewritten to others computes the same values.
 #[test]
 fn rewritten_operator_keeps_values() {
     for rewritten in rewritten::models() {
@@ -366,8 +366,8 @@ fn backends_agree_on_every_gradient() {
     for_each(check_backends_agree);
 }
 
-/// tract's optimiser drops an `Expand` before a matrix product, through whatever stands between, and where the product
-/// contracts its axis the sum is of one position: no error, another gradient.
+/// The optimizer of tract drops an `Expand` before a matrix product, even with other operators in between. If the
+/// product contracts the expanded axis, the sum then has only one position. This is not an error, but another gradient.
 #[test]
 fn an_expand_is_of_a_constant_or_of_indices() {
     for_each_of(readout_cases(), |case| {
@@ -382,19 +382,19 @@ fn an_expand_is_of_a_constant_or_of_indices() {
     });
 }
 
-// The gradient of a sample depends on that sample alone.
+// The gradient of a sample depends only on that sample.
 #[test]
 fn gradient_depends_on_own_sample() {
     for_each(check_samples_are_independent);
 }
 
-// The gradient of a sample depends on that sample alone, on onnxruntime.
+// The gradient of a sample depends only on that sample, on onnxruntime.
 #[test]
 fn gradient_depends_on_own_sample_on_ort() {
     for_each(check_samples_are_independent_on_ort);
 }
 
-// Norms and clipped sums are those of the per-sample gradients.
+// Norms and clipped sums match the per-sample gradients.
 #[test]
 fn norms_and_clipped_sums_match_gradients() {
     for_each_readout(readouts::check_norms_and_sums);
@@ -413,7 +413,7 @@ fn eval_points_combine_before_readout() {
 
 #[test]
 fn a_wide_layers_gradients_are_never_formed() {
-    // A parameter that is also used as it stands has a dense gradient.
+    // A parameter that is also used directly has a dense gradient.
     let cases = wide::cases().into_iter().filter(|case| !case.name.contains("dense uses"));
     for_each_of(cases.collect(), readouts::check_never_formed);
 }
@@ -423,19 +423,19 @@ fn one_point_is_no_points() {
     for_each_readout(readouts::check_one_point);
 }
 
-// The norm of a sample depends on that sample alone.
+// The norm of a sample depends only on that sample.
 #[test]
 fn norm_depends_on_own_sample() {
     for_each_readout(|case| check_samples_are_independent(&readouts::norms(case)));
 }
 
-// The norm of a sample depends on that sample alone, on onnxruntime.
+// The norm of a sample depends only on that sample, on onnxruntime.
 #[test]
 fn norm_depends_on_own_sample_on_ort() {
     for_each_readout(|case| check_samples_are_independent_on_ort(&readouts::norms(case)));
 }
 
-// An index outside the lookup table makes only that sample non-finite.
+// An index outside the embedding matrix makes only that sample non-finite.
 #[test]
 fn out_of_range_index_affects_one_sample() {
     const SPOILT: usize = 2;

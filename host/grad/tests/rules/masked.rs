@@ -1,5 +1,5 @@
-//! Attention under masks that hide every key from some queries, as exporters write it: gradients recorded from PyTorch 2.15's
-//! `scaled_dot_product_attention` in float64, by every backend and readout.
+//! Attention under masks that hide every key from some queries, as exporters write it. The expected gradients are from
+//! `scaled_dot_product_attention` of PyTorch 2.15 in float64. They are compared on every backend and readout.
 
 use super::builder::{Case, GraphBuilder};
 use super::readouts::{self, PerSample};
@@ -10,7 +10,7 @@ use damper_onnx::graph::{DType, ValueId};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{data_type, make_attr_int, make_attr_ints};
 
-/// Four samples of three tokens of two features.
+/// Four samples of three tokens with two features.
 const X: [f32; 24] = [
     -0.99, -0.79, -0.43, -0.95, -0.06, -0.88, 0.54, 0.49, 0.19, 0.78, -0.1, 0.6, -0.7, -0.2, -0.89, -0.08, -0.65, 0.9,
     0.69, 0.75, 0.3, -0.57, 0.9, -0.98,
@@ -19,12 +19,12 @@ const LABELS: [f32; 24] = [
     -0.64, -0.62, -0.41, 0.2, -0.76, -0.77, -0.48, 0.61, -0.72, -0.9, -0.87, -0.49, -0.26, -0.99, -0.47, 0.02, 0.16,
     -0.14, -0.11, -0.65, 0.51, -0.24, -0.68, -0.24,
 ];
-/// Tokens that are not padding, on the left.
+/// Tokens on the left that are not padding.
 const KEPT: [f32; 12] = [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
-/// The weights of queries, keys and values.
+/// Weights of queries, keys and values.
 const WEIGHTS: [[f32; 4]; 3] = [[-0.42, 2.77, 1.56, -1.21], [-0.43, 2.65, 1.93, 0.75], [-1.08, 2.5, 1.29, -1.34]];
 const LOSSES: [f64; 4] = [0.557787479229029, 1.0219006430062194, 1.9017815793863935, 0.21204999395410232];
-/// Of each weight, for each sample.
+/// Gradients of each weight, for each sample.
 const GRADIENTS: [[[f64; 4]; 4]; 3] = [
     [
         [-0.01107205, 0.02218689, -0.001716352, -0.07335331],
@@ -46,17 +46,17 @@ const GRADIENTS: [[[f64; 4]; 4]; 3] = [
     ],
 ];
 
-/// A way to replace probabilities that are not numbers.
+/// Guard that replaces NaN probabilities.
 #[derive(Clone, Copy, PartialEq)]
 enum Guard {
     IsNaN,
     NotIsNaN,
     EqualToItself,
-    /// By the mask: a query that sees a key keeps its row.
+    /// By the mask: a query with a visible key keeps its row.
     BySight,
-    /// `IsNaN`, after another order of the axes.
+    /// `IsNaN`, after a transpose.
     Transposed,
-    /// `IsNaN`, after another shape and a cast.
+    /// `IsNaN`, after a reshape and a cast.
     Reshaped,
 }
 
@@ -81,7 +81,7 @@ fn axis(axis: i64) -> Vec<AttributeProto> {
     vec![make_attr_int("axis", axis)]
 }
 
-/// `is_filled` writes the mask over the scores, as `masked_fill` does, and does not add it.
+/// With `is_filled`, the mask overwrites the scores, like `masked_fill`. Otherwise it is added.
 fn attention(guard: Guard, is_filled: bool) -> Case {
     const SCORES: [usize; 3] = [1, 3, 3];
     let mut b = GraphBuilder::new(17);
@@ -184,7 +184,7 @@ fn readouts_are_those_of_pytorch() {
     }
 }
 
-// The factors that a reader multiplies are finite.
+// The factors for a multiplying reader are finite.
 #[test]
 fn factors_are_finite() {
     let mut case = attention(Guard::IsNaN, false);
@@ -197,7 +197,7 @@ fn factors_are_finite() {
     }
 }
 
-// A row of logarithms that a guard replaced has the gradient 0, and other rows theirs.
+// A row of logarithms that a guard replaced has a zero gradient, and other rows keep theirs.
 #[test]
 fn replaced_row_has_no_gradient() {
     let mut b = GraphBuilder::new(17);
@@ -213,7 +213,7 @@ fn replaced_row_has_no_gradient() {
     let feeds = [data, vec![0.0; 6], vec![0.0; 6]].map(Feed::Float);
     let sum: f64 = row.iter().map(|v| f64::from(*v).exp()).sum();
     let logs = row.map(|v| f64::from(v) - sum.ln());
-    // Of the mean of six squares.
+    // For the mean of six squares.
     let total: f64 = logs.iter().map(|log| log / 3.0).sum();
     let of_row = logs.map(|log| log / 3.0 - log.exp() * total);
     let runners = [Some(Runner::tract(&grad, 1)), Some(Runner::portable(&grad, 1).unwrap()), Runner::ort(&grad, 1)];
@@ -224,7 +224,7 @@ fn replaced_row_has_no_gradient() {
     }
 }
 
-// A row that nothing replaced stays what it is: not a number.
+// A row without a guard stays NaN.
 #[test]
 fn row_without_guard_is_not_a_number() {
     let mut b = GraphBuilder::new(17);

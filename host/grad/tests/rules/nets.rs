@@ -1,11 +1,11 @@
-//! Whole nets, as exporters write them once they are canonical.
+//! Complete networks, as exporters write them, in canonical form.
 
 use super::builder::{BATCH_FIRST, Case, GraphBuilder};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{BatchAxis, ValueId};
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
-/// Every net.
+/// All networks.
 pub fn cases() -> Vec<Case> {
     vec![
         mlp(),
@@ -32,7 +32,7 @@ pub fn mlp() -> Case {
     b.case_with("net: MLP", y, DeriveOptions::new(Loss::SoftmaxCrossEntropy))
 }
 
-/// The MNIST network of Papernot et al. (arXiv 2007.14191): 26,010 parameters.
+/// MNIST network of Papernot et al. (arXiv 2007.14191): 26,010 parameters.
 pub fn mnist_cnn() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.input(&[1, 28, 28]);
@@ -107,7 +107,7 @@ fn separable_cnn() -> Case {
     b.case_with("net: dilated, depthwise, pointwise and grouped CNN", y, DeriveOptions::new(Loss::BceWithLogits))
 }
 
-/// `torch.nn.MultiheadAttention` with positions first: heads are merged with the batch, `[T, N·h, d]`, and rows are
+/// `torch.nn.MultiheadAttention` with positions first. Heads are merged with the batch, `[T, N·h, d]`, and rows are
 /// `[T·N, E]`.
 fn attention() -> Case {
     let mut b = GraphBuilder::new(17);

@@ -1,10 +1,10 @@
-//! Pieces of networks as exporters write them, and the operators that no gradient passes.
+//! Parts of networks as exporters write them, and operators without a gradient.
 
 use super::builder::{Case, GraphBuilder};
 use damper_onnx::graph::{DType, ValueId};
 use damper_onnx::{data_type, make_attr_int, make_attr_ints};
 
-/// Every piece.
+/// All parts.
 pub fn cases() -> Vec<Case> {
     vec![
         steps(),
@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Steps are flat: a product with one has the slope of the other factor.
+/// Step functions have derivative zero. A product with a step function has the derivative of the other factor.
 fn steps() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.activation_in(&[5], -3.0, 3.0);
@@ -81,7 +81,7 @@ fn integers() -> Case {
     b.case("piece: arithmetic of integer data", y)
 }
 
-/// The mean over the tokens that a mask keeps, as sentence embeddings are computed.
+/// Mean over the unmasked tokens, as in sentence embeddings.
 fn mean_pooling() -> Case {
     let mut b = GraphBuilder::new(17);
     let (ids, x) = (b.ids(&[4]), b.activation(&[4, 3]));
@@ -141,13 +141,13 @@ fn gelu_by_tanh() -> Case {
     b.case("piece: GELU by tanh", y)
 }
 
-/// An attention mask added to the scores: the most negative float, times 0 or 1.
+/// Attention mask added to the scores: the most negative float, times 0 or 1.
 fn added_mask() -> Case {
     let mut b = GraphBuilder::new(17);
     let (ids, scores) = (b.ids(&[3]), b.activation(&[3, 3]));
     let mask = kept(&mut b, ids, 3);
     let (one, lowest) = (b.floats(&[], &[1.0]), b.floats(&[], &[f64::from(f32::MIN)]));
-    // The first token is always seen.
+    // The first token is always visible.
     let first = b.ints(&[1, 0, 0]);
     let mask = b.node_of(DType::I64, "Max", &[mask, first], vec![], &[1, 3]);
     let mask = b.node("Cast", &[mask], to(DType::F32), &[1, 3]);
@@ -159,7 +159,7 @@ fn added_mask() -> Case {
     b.case("piece: an attention mask of the lowest float", y)
 }
 
-/// 1 where a number is above 0, else 0.
+/// 1 if the value is above 0, else 0.
 fn kept(b: &mut GraphBuilder, ids: ValueId, len: usize) -> ValueId {
     let zero = b.ints(&[0]);
     let above = b.node_of(DType::Bool, "Greater", &[ids, zero], vec![], &[1, len]);

@@ -1,4 +1,4 @@
-//! Every node of a gradient graph has a kernel of onnxruntime's CUDA provider: none runs on the processor.
+//! Every node of a gradient graph has a kernel in onnxruntime's CUDA provider. None runs on the processor.
 
 mod kernels;
 
@@ -13,12 +13,12 @@ use kernels::{KERNELS, OPSETS, Output, WITHOUT};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-/// Types of a graph's tensors, and which are constant.
+/// Types of a graph's tensors, and the set of constant tensors.
 #[derive(Default)]
 struct Known {
     types: HashMap<String, DType>,
-    /// Tensors that onnxruntime computes when it loads the model, before it places nodes: initializers, shapes (the batch is a number by then),
-    /// and what is computed from such tensors alone.
+    /// Tensors that onnxruntime computes when it loads the model, before it places nodes. They are initializers, shapes
+    /// (the batch is fixed by then), and anything computed only from such tensors.
     folded: HashSet<String>,
 }
 
@@ -50,7 +50,7 @@ impl Known {
         known
     }
 
-    /// Adds the outputs of `node`. The error is the reason for which it runs on the processor.
+    /// Adds the outputs of `node`. The error is the reason why it runs on the processor.
     fn place(&mut self, node: &NodeProto) -> Result<(), String> {
         let kernel = KERNELS.iter().find(|kernel| kernel.op == node.op_type && node.domain.is_empty());
         let kernel = kernel.ok_or("there is no kernel, or the table lacks it")?;
@@ -82,7 +82,7 @@ impl Known {
     }
 }
 
-/// The conditions on attributes.
+/// Conditions on attributes.
 fn attributes(node: &NodeProto) -> Result<(), String> {
     let is_even = |pads: &[i64]| pads[..pads.len() / 2] == pads[pads.len() / 2..];
     let pads = attr_ints(&node.attribute, "pads").unwrap_or_default();
@@ -91,7 +91,8 @@ fn attributes(node: &NodeProto) -> Result<(), String> {
         attr_ints(&node.attribute, name).and_then(|list| list.get(index).copied()).unwrap_or(otherwise)
     };
     match node.op_type.as_str() {
-        // The provider refuses a transposed convolution. It leaves the other to cuDNN, which may have no engine for it.
+        // The provider rejects such a transposed convolution. It leaves such a convolution to cuDNN, which may have no
+        // engine for it.
         "ConvTranspose" | "Conv" if !is_even(pads) => Err(format!("its pads are {pads:?}")),
         "ConvTranspose" if auto_pad.starts_with("SAME") => Err(format!("its auto_pad is {auto_pad}")),
         "ConvTranspose" if (0..8).any(|axis| list("output_padding", axis, 0) >= list("strides", axis, 1)) => {
@@ -104,7 +105,7 @@ fn attributes(node: &NodeProto) -> Result<(), String> {
     }
 }
 
-/// The nodes of `grad` that run on the processor, each with the reason.
+/// Nodes of `grad` that run on the processor, each with the reason.
 fn on_processor(grad: &GradGraph) -> Vec<String> {
     let model = grad.device_model();
     let opset = model.opset_import.iter().find(|import| import.domain.is_empty()).map(|import| import.version);
@@ -118,7 +119,7 @@ fn on_processor(grad: &GradGraph) -> Vec<String> {
     graph.node.iter().filter_map(reason).collect()
 }
 
-/// The gradient graphs of the models that are shipped, as workers read them, as they are written, and with sums on the device.
+/// Gradient graphs of the shipped models, as workers read them, in their original form, and with sums on the device.
 #[test]
 fn shipped_models_run_on_device() {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
@@ -151,7 +152,7 @@ fn shipped_models_run_on_device() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The gradient graphs of every rule, with each sample's gradients and with clipped sums.
+/// Gradient graphs of all rules, with per-sample gradients and with clipped sums.
 #[test]
 fn rules_run_on_device() {
     let mut found = vec![];
@@ -165,7 +166,8 @@ fn rules_run_on_device() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The gradient of a strided convolution in the form without equal pads, which the provider refuses, and other nodes for the processor.
+/// Detects the gradient of a strided convolution without equal pads, which the provider rejects, and other nodes for
+/// the processor.
 #[test]
 fn other_nodes_are_found() {
     let value = |name: &str, dtype| make_value_info(name, dtype, &[Extent::Fixed(4)]);

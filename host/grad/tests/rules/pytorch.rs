@@ -1,10 +1,10 @@
-//! Weighted losses and their gradients, recorded from PyTorch 2.15 and torchvision's `sigmoid_focal_loss` in float64.
+//! Weighted losses and their gradients, compared with PyTorch 2.15 and torchvision's `sigmoid_focal_loss` in float64.
 
 use super::builder::GraphBuilder;
 use super::run::{Feed, Runner};
 use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction, derive};
 
-/// The loss and `dz` of one sample, by every backend.
+/// Checks the loss and `dz` of one sample on every backend.
 fn check(what: &str, options: DeriveOptions, (shape, z): (&[usize], &[f32]), labels: &Feed, want: (f32, &[f32])) {
     let mut b = GraphBuilder::new(17);
     // x/2 + p, so that the gradient of p is dz.
@@ -48,7 +48,7 @@ fn soft_bce_labels_weigh_as_in_pytorch() {
     check("the same, summed", summed, (89.483_7, &both.map(|dz| 7.0 * dz)));
 }
 
-// torchvision's alpha multiplies the loss of a soft label, not its halves.
+// In torchvision, alpha multiplies the loss of a soft label as a whole.
 #[test]
 fn focal_bce_weighs_as_in_torchvision() {
     let options = weighted(Loss::BceWithLogits, &[0.75, 0.25], 0.0, 2.0);

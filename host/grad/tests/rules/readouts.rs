@@ -1,5 +1,5 @@
-//! The readouts against each other: norms and clipped sums against those worked out in f64 from the `per-sample`
-//! readout, several points against one at a time.
+//! Compares the readouts: norms and clipped sums with f64 results from the `per-sample` readout, and several points
+//! with one point at a time.
 
 use std::num::NonZeroUsize;
 
@@ -10,23 +10,23 @@ use damper_testing::Random;
 use super::run::{Feed, Runner, largest_tensor};
 use super::{BATCH, emit, feeds, sample, to_f64};
 
-/// How close a sum is to that in f64, of the largest entry of the sum of the summands' magnitudes; norms likewise.
+/// Tolerance of a sum against f64, relative to the largest entry of the sum of magnitudes. The same holds for norms.
 const CLOSE: f64 = 1e-5;
 
-/// How a graph is made ready.
+/// Creates a runner for a graph.
 pub type Make = fn(&GradGraph, usize) -> Option<Runner>;
 
-/// On tract, and on onnxruntime where it is there.
+/// Runners of tract, and of onnxruntime if it is available.
 pub const BACKENDS: [Make; 2] = [|grad, n| Some(Runner::tract(grad, n)), Runner::ort];
 
-/// Gradients of a batch as the `per-sample` readout gives them: for each sample, all parameters' in f64.
+/// Gradients of a batch from the `per-sample` readout, in f64.
 pub struct PerSample {
-    /// `[parameter][sample][entry]`.
+    /// Entries `[parameter][sample][entry]`.
     grads: Vec<Vec<Vec<f64>>>,
 }
 
 impl PerSample {
-    /// `[parameter][sample][entry]`, of another origin.
+    /// Entries `[parameter][sample][entry]` from another source.
     pub fn recorded(grads: Vec<Vec<Vec<f64>>>) -> Self {
         Self { grads }
     }
@@ -41,7 +41,7 @@ impl PerSample {
         self.grads.iter().flat_map(|parameter| &parameter[i]).map(|g| g * g).sum::<f64>().sqrt()
     }
 
-    /// For each parameter the sum over the samples that have a factor, and the sum of magnitudes.
+    /// For each parameter the sum over the samples weighted by `factors`, and the sum of magnitudes.
     fn sum(&self, factors: &[f64]) -> Vec<(Vec<f64>, Vec<f64>)> {
         let of = |parameter: &Vec<Vec<f64>>| {
             let width = parameter[0].len();
@@ -81,7 +81,7 @@ pub fn norms(case: &Case) -> Case {
     with(case, Readout::Norms, 1)
 }
 
-/// The clip, somewhere among the norms, and weights with a row that does not count.
+/// Clip between the norms, and weights with a row of weight 0.
 fn clip_of(norms: &[f64]) -> f64 {
     let mut sorted = norms.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -95,7 +95,7 @@ fn factors(norms: &[f64], clip: f64) -> Vec<f64> {
     norms.iter().zip(WEIGHTS).map(|(norm, weight)| f64::from(weight) * (clip / norm).min(1.0)).collect()
 }
 
-/// Norms and clipped sums of `case`, fed with `feeds` (and what the readouts take beside), against `want`.
+/// Checks norms and clipped sums of `case` against `want`. Its inputs are `feeds` and those that the readouts add.
 pub fn check_against(case: &Case, points: usize, feeds: &[Feed], want: &PerSample, make: Make, floor: f64) {
     let norms: Vec<f64> = (0..BATCH).map(|i| want.norm(i)).collect();
     let clip = clip_of(&norms);
@@ -123,7 +123,7 @@ pub fn check_against(case: &Case, points: usize, feeds: &[Feed], want: &PerSampl
     }
 }
 
-/// Norms and clipped sums are those of the `per-sample` gradients.
+/// Checks norms and clipped sums against the `per-sample` gradients.
 pub fn check_norms_and_sums(case: &Case) {
     for make in BACKENDS {
         let grad = emit(case);
@@ -136,7 +136,7 @@ pub fn check_norms_and_sums(case: &Case) {
     }
 }
 
-/// Rows that hold what is not finite, and rows of weight 0, leave the sum of the others as it is, to the bit.
+/// Rows with non-finite values, and rows of weight 0, do not change any bit of the sum of the others.
 pub fn check_masks(case: &Case) {
     for make in BACKENDS {
         let grad = emit(&with(case, Readout::ClippedSum, 1));
@@ -170,7 +170,7 @@ pub fn check_masks(case: &Case) {
     }
 }
 
-/// Gradients at three points, mixed, are the mix of three runs; loss and outputs are those at point 0.
+/// Gradients combined over three points equal the combination of three runs. Loss and outputs are those at point 0.
 pub fn check_points(case: &Case) {
     const POINTS: usize = 3;
     const MIX: [f32; POINTS] = [0.75, -0.5, 1.25];
@@ -224,7 +224,7 @@ pub fn check_points(case: &Case) {
     }
 }
 
-/// No tensor of a sample's gradient is computed for all samples.
+/// No tensor with all samples' gradients is computed.
 pub fn check_never_formed(case: &Case) {
     let parameters = case.graph.parameters.iter().filter(|p| p.trained);
     let widest = parameters.map(|p| p.initial.shape.iter().product::<usize>()).max().expect("one is trained");
@@ -234,7 +234,7 @@ pub fn check_never_formed(case: &Case) {
     }
 }
 
-/// At one point parameters keep their names, and there is nothing to mix.
+/// With one point, parameters keep their names, and nothing is combined.
 pub fn check_one_point(case: &Case) {
     for readout in [Readout::PerSample, Readout::Norms, Readout::ClippedSum] {
         let one = emit(&with(case, readout, 1));

@@ -1,5 +1,5 @@
-//! A slow, obvious interpreter of canonical graphs in f64, for one sample: a batch of one has the shapes the graph
-//! states. It knows nothing of the code under test but the graph's types.
+//! Simple, slow interpreter of canonical graphs in f64, for one sample: a batch of one has the shapes in the graph. It
+//! shares only the graph's types with the code under test.
 
 #[path = "reference/contraction.rs"]
 mod contraction;
@@ -15,7 +15,7 @@ mod window;
 use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::{Graph, Node, Origin, TensorData, ValueId};
 
-/// A dense array.
+/// Dense array.
 #[derive(Clone, Debug)]
 pub struct Array {
     pub shape: Vec<usize>,
@@ -37,7 +37,7 @@ impl Array {
         self.data[index.iter().zip(&self.shape).fold(0, |acc, (i, d)| acc * d + i)]
     }
 
-    /// The element that broadcasts to `index`.
+    /// Element that broadcasts to `index`.
     fn spread(&self, index: &[usize]) -> f64 {
         let own = &index[index.len() - self.shape.len()..];
         let own: Vec<usize> = own.iter().zip(&self.shape).map(|(&i, &d)| if d == 1 { 0 } else { i }).collect();
@@ -54,7 +54,7 @@ fn unravel(mut flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// The loss of one sample: its inputs and labels in the graph's order, and the parameters' values.
+/// Loss of one sample, from its inputs and labels in the graph's order, and the parameters' values.
 pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: &[f64], params: &[Vec<f64>]) -> f64 {
     let mut values: Vec<Option<Array>> = vec![None; graph.values.len()];
     for (id, data) in graph.inputs.iter().zip(inputs) {
@@ -120,7 +120,7 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
             };
             return if sum.is_finite() { sum / count } else { 0.0 };
         }
-        // The logits of all places but the last, and the labels of all but the first.
+        // Logits of all positions but the last, and labels of all but the first.
         Loss::CausalLm => {
             let (places, classes) = (z.shape[1], z.shape[2]);
             let cut = Array::new(&[1, places - 1, classes], z.data[..(places - 1) * classes].to_vec());
@@ -135,7 +135,7 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
     }
 }
 
-/// One loss a counted token.
+/// Loss of each counted token.
 fn cross_entropies(z: &Array, label: &[f64], options: &DeriveOptions) -> Vec<f64> {
     let axis = options.class_axis.unwrap_or(-1).rem_euclid(z.shape.len() as i64) as usize;
     let (before, classes) = (z.shape[..axis].iter().product::<usize>(), z.shape[axis]);
@@ -158,7 +158,7 @@ fn cross_entropies(z: &Array, label: &[f64], options: &DeriveOptions) -> Vec<f64
     each
 }
 
-/// What the focal loss multiplies the loss of a label with the probability `p` by.
+/// Focal factor for the loss of a label with the probability `p`.
 fn focus(p: f64, weights: &LabelWeights) -> f64 {
     (1.0 - p).powf(f64::from(weights.focal_gamma))
 }
@@ -182,7 +182,7 @@ pub fn to_f64(data: &TensorData) -> Vec<f64> {
 #[allow(unused_imports, reason = "the tests of the rules do not run emitted nodes")]
 pub use layout::places;
 
-/// The output of one node.
+/// Output of one node.
 pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     elementwise::apply(node, x, shape)
         .or_else(|| layout::apply(node, x, shape))
@@ -192,7 +192,7 @@ pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array
         .unwrap_or_else(|| panic!("the reference does not know {}", node.op))
 }
 
-/// The probability of `text`: the sum over all answers that are it with repeats joined and blanks left out.
+/// Probability of `text`: the sum over all outputs that equal it after repeats are merged and blanks removed.
 fn ctc_probability(z: &Array, text: &[usize]) -> f64 {
     let (places, classes) = (z.shape[1], z.shape[2]);
     let log_probability = |place: usize, class: usize| {

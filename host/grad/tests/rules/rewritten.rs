@@ -1,4 +1,4 @@
-//! Models with operators that a [`Graph`] writes as others.
+//! Models with operators that a [`Graph`] rewrites to others.
 
 #[path = "rewritten/newer.rs"]
 mod newer;
@@ -13,27 +13,27 @@ use damper_onnx::{
 };
 use damper_testing::Random;
 
-/// A model with the output `y`, and what is special about it.
+/// Model with the output `y`, and its description.
 pub struct Rewritten {
-    /// What is special about it.
+    /// Description.
     pub name: String,
-    /// As an exporter writes it, in an operator set that may be older.
+    /// Model as an exporter writes it, but in an opset that may be older.
     pub model: ModelProto,
-    /// The operator set that has its operators.
+    /// Opset that has its operators.
     pub opset: i64,
 }
 
 impl Rewritten {
-    /// As an exporter writes it.
+    /// Model as an exporter writes it.
     pub fn original(&self) -> ModelProto {
         let mut model = self.model.clone();
         model.opset_import[0].version = self.opset;
         model
     }
 
-    /// Its graph, as a case with the mean squared error.
+    /// Case of its graph with the mean squared error.
     pub fn case(&self) -> Case {
-        // Also what only shifts or scales an input.
+        // This includes initializers that only shift or scale an input.
         let stored = self.model.graph.iter().flat_map(|graph| &graph.initializer).map(|tensor| tensor.name.clone());
         let train = stored.filter(|name| name != "scales").collect();
         let graph = Graph::from_model(&self.model, &GraphOptions { train, ..GraphOptions::default() });
@@ -42,7 +42,7 @@ impl Rewritten {
     }
 }
 
-/// Every model.
+/// All models.
 pub fn models() -> Vec<Rewritten> {
     let mut models = einsums();
     models.extend(spatial());
@@ -52,12 +52,12 @@ pub fn models() -> Vec<Rewritten> {
     models
 }
 
-/// Every model's case.
+/// Cases of all models.
 pub fn cases() -> Vec<Case> {
     models().iter().map(Rewritten::case).collect()
 }
 
-/// A model under construction; activations are inputs plus a trained shift.
+/// Model under construction. Activations are inputs plus a trained shift.
 struct Sketch {
     opset: i64,
     graph: GraphProto,
@@ -69,7 +69,7 @@ impl Sketch {
         Self { opset, graph: GraphProto { name: "rewritten".into(), ..Default::default() }, random: Random(0) }
     }
 
-    /// A batched value `[N, *shape]`.
+    /// Batched value `[N, *shape]`.
     fn activation(mut self, name: &str, shape: &[usize]) -> Self {
         let extents: Vec<Extent> =
             std::iter::once(Extent::Batch).chain(shape.iter().map(|&d| Extent::Fixed(d))).collect();
@@ -78,7 +78,7 @@ impl Sketch {
         self.weight(&shift, shape).node("Add", &[&data, &shift], name, vec![])
     }
 
-    /// An input of integers from −1 to 3, `[N, *shape]`.
+    /// Input of integers from −1 to 3, `[N, *shape]`.
     fn ids(mut self, name: &str, shape: &[usize]) -> Self {
         let extents = std::iter::once(Extent::Batch).chain(shape.iter().map(|&d| Extent::Fixed(d)));
         self.graph.input.push(make_value_info(name, DType::I64, &extents.collect::<Vec<_>>()));
@@ -91,7 +91,7 @@ impl Sketch {
         self
     }
 
-    /// A `Constant`, which is never trained.
+    /// `Constant`, which is never trained.
     fn constant(self, name: &str, data: &[f32]) -> Self {
         let value = make_attr_tensor("value", make_tensor_f32("", &[data.len()], data));
         self.node("Constant", &[], name, vec![value])
@@ -118,7 +118,7 @@ impl Sketch {
         self
     }
 
-    /// A node with these outputs.
+    /// Node with these outputs.
     fn node_of(mut self, op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) -> Self {
         self.graph.node.push(make_node(op, op, inputs, outputs, attributes));
         self
@@ -136,7 +136,7 @@ impl Sketch {
     }
 }
 
-/// A mask of truth values as floats, by the type of an activation.
+/// Boolean mask cast to the float type of an activation.
 fn casts() -> Vec<Rewritten> {
     let of_mask = Sketch::new(17)
         .activation("a", &[3])
@@ -302,7 +302,7 @@ fn recurrent() -> Vec<Rewritten> {
             .node("Transpose", &["h"], "y", vec![make_attr_ints("perm", &[2, 0, 1, 3])])
             .end(&format!("{op}: {name}"))
     };
-    // The state in `output` after the last step, from a first state that is trained or data.
+    // State in `output` after the last step, from an initial state that is trained or data.
     let last = |op: &str, gates, outputs: &[&str], direction: &str, more: Vec<AttributeProto>, name: &str| {
         let (sketch, attributes) = layer(gates, direction, true, more);
         let states = if direction == "bidirectional" { 2 } else { 1 };

@@ -1,4 +1,4 @@
-//! Running emitted graphs on tract, on onnxruntime and on the portable backend.
+//! Runs emitted graphs on tract, onnxruntime and the portable backend.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use damper_runtime::{Backend as _, Session, SessionSpec, portable::Portable};
 use prost::Message as _;
 use tract_onnx::prelude::{Framework as _, *};
 
-/// One input, row-major, for a whole batch.
+/// Values of one input for a whole batch, in row-major order.
 #[derive(Clone, Debug)]
 pub enum Feed {
     Float(Vec<f32>),
@@ -17,7 +17,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// The same with batch rows taken from `rows`; `count` is the number of rows there are.
+    /// The same input with the batch rows `rows`. `count` is its number of rows.
     pub fn select(&self, rows: &[usize], count: usize) -> Self {
         fn pick<T: Copy>(v: &[T], rows: &[usize], count: usize) -> Vec<T> {
             let width = v.len() / count;
@@ -30,17 +30,17 @@ impl Feed {
     }
 }
 
-/// Inputs of a gradient graph in its order.
+/// Inputs of a gradient graph, in its order.
 pub fn specs(grad: &GradGraph) -> Vec<TensorSpec> {
     grad.feeds()
 }
 
-/// The extents of `spec` for a batch of `n`.
+/// Extents of `spec` for a batch of `n`.
 pub fn extents(spec: &TensorSpec, n: usize) -> Vec<usize> {
     spec.shape.iter().map(|d| if let Dim::Fixed(d) = d { *d } else { n }).collect()
 }
 
-/// A model with every symbolic extent of its inputs and outputs replaced.
+/// Model with all symbolic extents of its inputs and outputs replaced.
 pub fn bound(model: &ModelProto, n: usize) -> ModelProto {
     let mut model = model.clone();
     let graph = model.graph.as_mut().unwrap();
@@ -57,7 +57,7 @@ pub fn bound(model: &ModelProto, n: usize) -> ModelProto {
     model
 }
 
-/// Elements of the largest tensor that `grad` computes on `n` rows.
+/// Number of elements of the largest tensor that `grad` computes on `n` rows.
 pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
     let model = tract_onnx::onnx()
         .model_for_read(&mut &encode(&bound(&grad.standard_model(), n))[..])
@@ -68,7 +68,7 @@ pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
     facts.map(len).max().expect("a graph has nodes")
 }
 
-/// A gradient graph made ready for one batch shape.
+/// Gradient graph loaded for one batch shape.
 pub enum Runner {
     Tract(Arc<TypedRunnableModel>),
     Ort(Box<ort::session::Session>),
@@ -84,14 +84,14 @@ impl Runner {
         Self::Tract(model.into_runnable().expect("tract runs the graph"))
     }
 
-    /// The message of a graph that has no portable kernels.
+    /// Runner of the portable backend. The error is the message for an operator without a kernel.
     pub fn portable(grad: &GradGraph, n: usize) -> Result<Self, String> {
         let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: grad.outputs.clone() };
         let session = Portable.load(&grad.model, &plan).map_err(|error| error.to_string())?;
         Ok(Self::Portable(session))
     }
 
-    /// `None` where the library is not found.
+    /// Runner of onnxruntime. `None` if the library is not found.
     pub fn ort(grad: &GradGraph, n: usize) -> Option<Self> {
         let bytes = bound(&grad.device_model(), n).encode_to_vec();
         let session = ort::session::Session::builder(environment()?)
@@ -103,7 +103,7 @@ impl Runner {
         Some(Self::Ort(Box::new(session)))
     }
 
-    /// The float outputs of `grad`, in its order.
+    /// Float outputs of `grad`, in its order.
     pub fn run(&mut self, grad: &GradGraph, feeds: &[Feed], n: usize) -> Vec<Vec<f32>> {
         let specs = specs(grad);
         match self {
@@ -160,7 +160,7 @@ impl Runner {
     }
 }
 
-/// Output `y` of the model that `grad` was derived from, on the same data and its own parameters, by onnxruntime.
+/// Output `y` of the model from which `grad` was derived, on the same data and its own parameters, by onnxruntime.
 pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) -> Option<Vec<f32>> {
     let mut session = ort::session::Session::builder(environment()?)
         .unwrap()

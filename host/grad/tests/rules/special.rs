@@ -1,4 +1,5 @@
-//! Gradients at zeros, infinities, NaN, huge and tiny numbers: finite wherever PyTorch's are, and the same.
+//! Gradients at zeros, infinities, NaN, huge and tiny values. They must be finite if those of PyTorch are, and equal to
+//! them.
 //!
 //! `special/generate.py` writes the vectors.
 
@@ -10,13 +11,14 @@ use damper_onnx::graph::{DType, ValueId};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_string};
 
-/// A line: an operator, its attributes, the inputs, and the gradients of the first of them. The others are constants.
+/// Line with an operator, its attributes, the inputs, and the gradients of the first inputs. The other inputs are
+/// constants.
 struct Line {
     op: String,
     attributes: Vec<AttributeProto>,
     inputs: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
-    /// The gradients for an output's gradient of 0, because a `Where` takes the other side.
+    /// Gradients for an output gradient of 0, because a `Where` selects the other side.
     left_out: Vec<Vec<f32>>,
 }
 
@@ -41,7 +43,7 @@ impl Line {
         }
     }
 
-    /// The graph of the sum of the outputs if `taken`, an input, is above 0. Of a softmax it is the first.
+    /// Graph of the sum of the outputs if `taken`, an input, is above 0. For a softmax it is only the first output.
     fn case(&self) -> Case {
         let mut b = GraphBuilder::new(20);
         let taken = b.input(&[1]);
@@ -85,7 +87,7 @@ impl Line {
         case
     }
 
-    /// The differences from PyTorch. A gradient is finite if PyTorch's is, and equal to it unless an input is NaN.
+    /// Differences from PyTorch. A gradient must be finite if PyTorch's is, and equal to it unless an input is NaN.
     fn differences(&self) -> Vec<String> {
         let grad = emit(&self.case());
         let mut runners = [
@@ -96,11 +98,11 @@ impl Line {
         let mut found = vec![];
         for (taken, all) in [(1.0, &self.gradients), (0.0, &self.left_out)] {
             let data = self.inputs[..all.len()].iter().cloned();
-            // A sum with −0 is the other summand.
+            // Adding −0 does not change a value.
             let weights = all.iter().map(|gradient| vec![-0.0; gradient.len()]);
             let feeds: Vec<Feed> = [vec![taken]].into_iter().chain(data).chain(weights).map(Feed::Float).collect();
             for (name, runner) in &mut runners {
-                // tract's maximum of minus infinities is the lowest float.
+                // In tract, the maximum of minus infinities is the lowest float.
                 let is_lowest = self.op == "ReduceMax" && self.inputs[0].iter().all(|x| *x == f32::NEG_INFINITY);
                 let Some(runner) = runner.as_mut().filter(|_| *name != "tract" || !is_lowest) else { continue };
                 let outputs = runner.run(&grad, &feeds, 1);

@@ -1,10 +1,10 @@
-//! Layers so wide, over so few positions, that norms are taken by Gram matrices and no sample's gradient is formed.
+//! Layers so wide, with so few positions, that norms use Gram matrices and no sample's gradient is materialised.
 
 use super::builder::{BATCH_FIRST, Case, GraphBuilder};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::{make_attr_int, make_attr_ints};
 
-/// Every form of use of a parameter.
+/// All kinds of use of a parameter.
 pub fn cases() -> Vec<Case> {
     let mut linear = GraphBuilder::new(17);
     let (x, w, c) = (linear.input(&[48]), linear.param(&[40, 48]), linear.param(&[40]));

@@ -1,12 +1,13 @@
-//! Convolutions as they are defined, `Y[o, y, x] = Σ_{c, k, j} W[o, c, k, j] · X[c, s y + d k − p, t x + e j − q] + B[o]`.
+//! Convolutions by definition, `Y[o, y, x] = Σ_{c, k, j} W[o, c, k, j] · X[c, s y + d k − p, t x + e j − q] + B[o]`.
 //!
-//! Outputs lie side by side in the vectors, so that few channels, large windows and strides cost nothing, and nothing is unfolded; a tile
-//! of columns by outputs is summed in registers.
+//! Outputs are in the lanes, so few channels, large windows and strides add no cost, and nothing is unfolded. A tile of
+//! columns by outputs is summed in registers.
 //!
-//! Memory: the kernels, as they were given and with the outputs innermost, a sample where it is padded, and a line of outputs.
+//! Memory: the kernels, in the original layout and with the outputs innermost, a padded sample if there is padding, and
+//! a line of outputs.
 //!
-//! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
-//! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
+//! Numerics: each entry is one running sum over channels and taps in order, with fused multiply-adds if the processor
+//! supports them. Its bits depend on the sample, the parameters and the kind of processor, but not on the SIMD width.
 
 use super::windows::{Windows, copy_lines, take};
 use crate::simd::{Aligned, MAX_LANES, SimdCall, SimdKernel, turn};
@@ -16,37 +17,38 @@ use std::ops::Range;
 /// Columns of the widest tile.
 const COLUMNS: usize = 14;
 
-/// Columns of a tile of two vectors of outputs: as many as there are registers for, in the widest vectors and in others.
+/// Columns of a tile with two registers of outputs, limited by the number of registers, for the widest SIMD and for
+/// others.
 const WIDE_COLUMNS: usize = 12;
 const FEWER_COLUMNS: usize = 6;
 
-/// The widest stride along a line.
+/// Maximum stride along a line.
 pub(super) const MOST_STRIDE: usize = 2;
 
-/// With memory for a sample, and for the kernels of the last call.
+/// Direct convolution, with memory for a sample, and for the kernels of the last call.
 #[derive(Debug)]
 pub struct DirectConvolution {
     windows: Windows,
     transposed: bool,
-    /// As they were given.
+    /// Weights of the last call.
     weights: Vec<f32>,
-    /// `[blocks of outputs, taps, outputs of a block]`.
+    /// Kernels as `[blocks of outputs, taps, outputs of a block]`.
     kernels: Aligned,
     /// Offset of each tap in a sample.
     offsets: Vec<usize>,
-    /// Taps of a channel that are not with all their line on padding, for each line of outputs.
+    /// Range of a channel's taps with at least part of their line outside the padding, for each line of outputs.
     within: Vec<Range<usize>>,
-    /// Lines and columns of the planes that the windows read: padded, unless they stay on the input.
+    /// Lines and columns of the planes that the windows read: padded, unless the windows stay inside the input.
     plane: [usize; 2],
-    /// `[C, *plane]`.
+    /// Padded planes, `[C, *plane]`.
     padded: Vec<f32>,
-    /// `[columns, outputs of a block]`.
+    /// Line of outputs, `[columns, outputs of a block]`.
     line: Vec<f32>,
 }
 
 impl DirectConvolution {
-    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
-    /// the channels, to inputs.
+    /// Convolution over `windows`. With `transposed`, it computes the gradient of a convolution from outputs (here the
+    /// channels) to inputs. The weights `[C, O, *kernel]` are those of that convolution.
     pub(super) fn new(windows: Windows, transposed: bool) -> Self {
         let windows = flat(windows);
         let Windows { channels, kernel, dilation, .. } = windows;
@@ -75,7 +77,7 @@ impl DirectConvolution {
         }
     }
 
-    /// Turns the kernels, unless they are those of the last call.
+    /// Transposes the kernels, unless they are those of the last call.
     #[inline(always)]
     fn take_weights<S: Simd>(&mut self, weights: &[f32]) {
         if !take(&mut self.weights, weights) {
@@ -97,7 +99,7 @@ impl DirectConvolution {
         }
     }
 
-    /// Writes a sample into its padding, if it has any.
+    /// Copies a sample into its padding, if it has any.
     #[inline(always)]
     fn pad(&self, x: &[f32], padded: &mut [f32]) {
         let (Windows { input, before, .. }, [lines, columns]) = (self.windows, self.plane);
@@ -111,7 +113,7 @@ impl DirectConvolution {
         }
     }
 
-    /// Sums `M` columns of `N` vectors of outputs from `first` on, over the taps `within` each channel's.
+    /// Sums `M` columns of `N` registers of outputs from `first` on, over the taps `within` each channel's.
     #[inline(always)]
     fn tile<S: Simd, const STRIDE: usize, const M: usize, const N: usize>(
         &mut self,
@@ -148,7 +150,7 @@ impl DirectConvolution {
         }
     }
 
-    /// The lines of `N` vectors of outputs from `first` on.
+    /// Computes the lines of `N` registers of outputs from `first` on.
     #[inline(always)]
     fn block<S: Simd, const STRIDE: usize, const N: usize>(
         &mut self,
@@ -197,7 +199,7 @@ impl DirectConvolution {
         }
     }
 
-    /// A sample, as the windows read it.
+    /// Computes a sample, as the windows read it.
     #[inline(always)]
     fn sample<S: Simd, const STRIDE: usize>(&mut self, simd: S, x: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let outputs = self.windows.outputs;
@@ -211,7 +213,7 @@ impl DirectConvolution {
     }
 }
 
-/// The same windows over one line, where they are points side by side.
+/// The same windows over one line, if they are adjacent points.
 fn flat(windows: Windows) -> Windows {
     let Windows { input, output, kernel, stride, .. } = windows;
     if kernel != [1, 1] || stride != [1, 1] || output != input {
@@ -244,7 +246,8 @@ mod tests {
     use super::super::tests::{Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves};
     use super::*;
 
-    /// Windows of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
+    /// 3×3 windows, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, and
+    /// single outputs.
     fn cases() -> Vec<Windows> {
         let others = [
             ([1, 16], [28, 28], [[3, 3], [3, 3]], [[8, 8], [2, 2], [1, 1]]),

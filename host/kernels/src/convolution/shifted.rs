@@ -1,12 +1,14 @@
-//! Convolutions of few channels as sums of planes, `Y[o] = Σ_{c, k, j} W[o, c, k, j] · X[c] shifted by (d k − p, e j − q) + B[o]`.
+//! Convolutions of few channels as sums of planes,
+//! `Y[o] = Σ_{c, k, j} W[o, c, k, j] · X[c] shifted by (d k − p, e j − q) + B[o]`.
 //!
-//! Positions lie side by side in the vectors, line after line, and outputs are written as they lie: each plane is copied once for each
-//! column of the kernel, with the lines of outputs and their padding, so that taps of a column are the same copy from another line on.
+//! Positions are in the lanes, line after line, and outputs are written in their final layout. Each plane is copied
+//! once for each kernel column, with the lines of outputs and their padding. So the taps of a column are the same copy
+//! at an offset of some lines.
 //!
-//! Memory: the kernels, as they were given and in blocks of outputs, and the copies of a sample's planes.
+//! Memory: the kernels, in the original layout and in blocks of outputs, and the copies of a sample's planes.
 //!
-//! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
-//! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
+//! Numerics: each entry is one running sum over channels and taps in order, with fused multiply-adds if the processor
+//! supports them. Its bits depend on the sample, the parameters and the kind of processor, but not on the SIMD width.
 
 use super::windows::{Windows, copy_lines, take};
 use crate::simd::{MAX_LANES, SimdCall, SimdKernel};
@@ -15,23 +17,24 @@ use pulp::Simd;
 /// Outputs of a tile.
 const OUTPUTS: usize = 4;
 
-/// Vectors of positions of the widest tile: as many as there are registers for, in the widest vectors and in others.
+/// Registers of positions in the widest tile, limited by the number of registers, for the widest SIMD and for others.
 const WIDE_VECTORS: usize = 4;
 const VECTORS: usize = 3;
 
-/// Floats of the copies of several samples: a vector read soon after its parts were written waits for them.
+/// Number of floats to copy before the sums of several samples start. A load soon after stores to parts of the same
+/// address stalls.
 const BLOCK: usize = 4096;
 
-/// Floats of a sample's copies that stay near the processor.
+/// Maximum number of floats of a sample's copies, so that they stay in the cache.
 const MOST_COPIED: usize = 1 << 16;
 
-/// Returns true if this is their way: where their vectors are fuller than those of outputs side by side, or the turning of these outweighs the
-/// copies. Both take about a cycle for a vector of products.
+/// Returns true if this method is faster. That is so if its lanes are fuller than with outputs in the lanes, or if
+/// transposing those would cost more than the copies. Both methods take about one cycle per register of products.
 pub(super) fn suits(windows: &Windows) -> bool {
     let Windows { channels, outputs, output, kernel, stride, .. } = *windows;
     let (positions, taps) = (output[0] * output[1], windows.taps());
     let copied = channels * kernel[1] * lines(windows) * output[1];
-    // Of a vector of sums: to turn it, and to copy one.
+    // Cycles per register of sums, to transpose it and to copy it.
     const TURN: usize = 8;
     const COPY: usize = 3;
     let of_outputs = positions * outputs.div_ceil(MAX_LANES) * (taps + TURN);
@@ -43,33 +46,33 @@ pub(super) fn suits(windows: &Windows) -> bool {
         && products + products / 16 + COPY * copied.div_ceil(MAX_LANES) < of_outputs
 }
 
-/// Lines of a copy.
+/// Number of lines in a copy.
 fn lines(windows: &Windows) -> usize {
     windows.output[0] + (windows.kernel[0] - 1) * windows.dilation[0]
 }
 
-/// With memory for a sample, and for the kernels of the last call.
+/// Shifted convolution, with memory for a block of samples, and for the kernels of the last call.
 #[derive(Debug)]
 pub struct ShiftedConvolution {
     windows: Windows,
     transposed: bool,
-    /// As they were given.
+    /// Weights of the last call.
     weights: Vec<f32>,
-    /// `[tiles of outputs, taps, OUTPUTS]`.
+    /// Kernels as `[tiles of outputs, taps, OUTPUTS]`.
     kernels: Vec<f32>,
     /// Offset of each tap's plane in the copies.
     offsets: Vec<usize>,
-    /// Lines of a copy.
+    /// Number of lines in a copy.
     lines: usize,
-    /// `[C, columns of the kernel, lines, columns of outputs]`, of the samples of a block.
+    /// Copies of the samples of a block, `[C, columns of the kernel, lines, columns of outputs]` each.
     copies: Vec<f32>,
-    /// Floats of a sample's.
+    /// Number of floats in a sample's copies.
     copied: usize,
 }
 
 impl ShiftedConvolution {
-    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
-    /// the channels, to inputs.
+    /// Convolution over `windows`. With `transposed`, it computes the gradient of a convolution from outputs (here the
+    /// channels) to inputs. The weights `[C, O, *kernel]` are those of that convolution.
     pub(super) fn new(windows: Windows, transposed: bool) -> Self {
         let Windows { channels, output, kernel, dilation, .. } = windows;
         let lines = lines(&windows);
@@ -88,7 +91,7 @@ impl ShiftedConvolution {
         }
     }
 
-    /// Turns the kernels, unless they are those of the last call.
+    /// Transposes the kernels, unless they are those of the last call.
     #[inline(always)]
     fn take_weights(&mut self, weights: &[f32]) {
         if !take(&mut self.weights, weights) {
@@ -105,7 +108,7 @@ impl ShiftedConvolution {
         }
     }
 
-    /// Copies a sample's planes. What is padding in the copies stays it.
+    /// Copies a sample's planes. Padding in the copies stays zero.
     #[inline(always)]
     fn copy(&self, x: &[f32], copies: &mut [f32]) {
         let Windows { input, output, kernel, dilation, before, .. } = self.windows;
@@ -124,7 +127,7 @@ impl ShiftedConvolution {
                 copy_lines([lines, count], (&plane[from..], input[1]), (&mut copy[into..], output[1]));
                 continue;
             }
-            // All lines at once; what comes round their ends is padding again.
+            // Copies all lines at once, then restores the padding that wrapped around their ends.
             let len = lines * input[1];
             copy[into..len - from].copy_from_slice(&plane[from..len - into]);
             for column in (0..into).chain(count..count + from) {
@@ -135,7 +138,7 @@ impl ShiftedConvolution {
         }
     }
 
-    /// Sums `N` vectors of positions from `position` on, for the outputs of a tile from `first` on.
+    /// Sums `N` registers of positions from `position` on, for the outputs of a tile from `first` on.
     #[inline(always)]
     fn tile<S: Simd, const N: usize>(
         &self,
@@ -170,7 +173,7 @@ impl ShiftedConvolution {
         }
     }
 
-    /// A sample, from its copies.
+    /// Computes a sample from its copies.
     #[inline(always)]
     fn sample<S: Simd>(&self, simd: S, copies: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let Windows { outputs, output, .. } = self.windows;
@@ -195,7 +198,7 @@ impl ShiftedConvolution {
     }
 }
 
-/// The first output of each tile. The last tile ends with the outputs.
+/// First output of each tile. The last tile ends with the outputs.
 fn tiles(outputs: usize) -> impl Iterator<Item = usize> {
     (0..outputs).step_by(OUTPUTS).map(move |first| first.min(outputs - OUTPUTS))
 }
@@ -226,8 +229,8 @@ mod tests {
     use super::*;
     use crate::simd::testing::{Width, numbers};
 
-    /// Lines as long as before, longer and shorter, of every padding, also more than a line, dilations, one line, and tiles that end with
-    /// the plane and with the outputs.
+    /// Lines of equal length, longer and shorter, and a single line. Every padding, also of more than a line, and
+    /// dilations. Tiles that end with the plane and with the outputs.
     fn cases() -> Vec<Windows> {
         [
             ([1, 16], [8, 8], [[1, 1], [1, 1]], [[3, 3], [1, 1]]),

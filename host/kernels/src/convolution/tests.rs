@@ -1,4 +1,4 @@
-//! Their definitions, and what must hold of every method.
+//! Definitions of the convolutions, and properties of every method.
 
 use super::Windows;
 use crate::simd::testing::{Width, check, numbers};
@@ -6,7 +6,7 @@ use crate::simd::{SimdCall, SimdKernel};
 
 const SAMPLES: usize = 5;
 
-/// Plain windows of 3×3: odd and even planes, thin ones, one wider than a block, every padding.
+/// Plain 3×3 windows: odd and even planes, thin planes, a plane wider than a block, and every padding.
 pub(super) fn plain_cases() -> Vec<Windows> {
     [
         ([3, 5], [7, 6], [[1, 1], [1, 1]]),
@@ -23,7 +23,7 @@ pub(super) fn plain_cases() -> Vec<Windows> {
     .into()
 }
 
-/// The input under tap `(k, j)` of the window at `(y, x)`, of a plane.
+/// Input of one plane under tap `(k, j)` of the window at `(y, x)`.
 pub(super) fn under(windows: &Windows, plane: &[f32], at: [usize; 2], tap: [usize; 2]) -> f64 {
     let inside = |i: usize| {
         let at = at[i] * windows.stride[i] + tap[i] * windows.dilation[i];
@@ -47,7 +47,7 @@ fn pairs([lines, columns]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
     (0..lines).flat_map(move |line| (0..columns).map(move |column| [line, column]))
 }
 
-/// The definition, in f64.
+/// Definition of the convolution, in f64.
 fn convolved(windows: &Windows, transposed: bool, x: &[f32], weights: &[f32], bias: &[f32]) -> Vec<f64> {
     let Windows { channels, outputs, input, kernel, .. } = *windows;
     let of_kernel = kernel[0] * kernel[1];
@@ -70,7 +70,7 @@ fn convolved(windows: &Windows, transposed: bool, x: &[f32], weights: &[f32], bi
     x.chunks(windows.lens()[0]).flat_map(sample).collect()
 }
 
-/// A method's convolution.
+/// Convolution by one of the methods.
 pub(super) trait Convolves: SimdKernel {
     fn over(windows: Windows, transposed: bool) -> Self;
 }
@@ -112,7 +112,7 @@ pub(super) fn samples_keep_to_themselves<C: Convolves>(cases: Vec<Windows>) {
             run(&mut C::over(windows, false), x, &weights, &mut alone);
             assert!(y.iter().zip(&alone).all(|(y, alone)| y.to_bits() == alone.to_bits()), "{windows:?}");
         }
-        // One sample that is no number stays alone.
+        // A non-finite sample does not affect others.
         let mut spoilt = x.clone();
         spoilt[len..2 * len].fill(f32::INFINITY);
         let mut y = vec![0.0; SAMPLES * made];

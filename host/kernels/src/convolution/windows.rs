@@ -1,45 +1,45 @@
-//! Windows over planes, and what all ways of convolving share.
+//! Windows over planes, and code shared by all convolution methods.
 
-/// Windows over spatial axes: one entry an axis in every list.
+/// Windows over spatial axes. Every list has one entry per axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Axes<'a> {
-    /// Extents that the windows slide over.
+    /// Extents of the input.
     pub input: &'a [usize],
     /// Number of windows.
     pub output: &'a [usize],
     /// Elements of a window.
     pub kernel: &'a [usize],
-    /// Step from one window to the next.
+    /// Distance between windows.
     pub stride: &'a [usize],
-    /// Step from one element of a window to the next.
+    /// Distance between elements of a window.
     pub dilation: &'a [usize],
     /// Padding before the first element.
     pub before: &'a [usize],
 }
 
-/// Windows over padded planes; a line is a plane of one.
+/// Windows over padded planes. A line is a plane of height 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Windows {
     /// Planes of a sample's input.
     pub channels: usize,
-    /// Planes of its output.
+    /// Planes of a sample's output.
     pub outputs: usize,
-    /// Lines and columns of an input plane, as in all that follow.
+    /// Lines and columns of an input plane. The other arrays have the same order.
     pub input: [usize; 2],
-    /// Windows along them.
+    /// Number of windows along each axis.
     pub output: [usize; 2],
     /// Elements of a window.
     pub kernel: [usize; 2],
-    /// Step from one window to the next.
+    /// Distance between windows.
     pub stride: [usize; 2],
-    /// Step from one element of a window to the next.
+    /// Distance between elements of a window.
     pub dilation: [usize; 2],
     /// Padding before the first line and column.
     pub before: [usize; 2],
 }
 
 impl Windows {
-    /// Of `pads` before and after lines and columns; `None` where they do not fit.
+    /// Windows with `pads` before and after lines and columns. `None` if they do not fit.
     pub fn new(
         [channels, outputs]: [usize; 2],
         input: [usize; 2],
@@ -79,13 +79,13 @@ impl Windows {
         })
     }
 
-    /// Products of an output.
+    /// Number of products per output.
     pub(crate) fn taps(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// Where a tap's weight between a channel and an output lies, in weights `[O, C, *kernel]`, or, turned, `[C, O, *kernel]` where they are
-    /// `transposed`.
+    /// Index of a tap's weight between a channel and an output, in weights `[O, C, *kernel]`. With `transposed`, the
+    /// weights are `[C, O, *kernel]`, flipped.
     pub(super) fn weight(&self, transposed: bool, [channel, output]: [usize; 2], tap: usize) -> usize {
         let of_kernel = self.kernel[0] * self.kernel[1];
         if transposed {
@@ -95,17 +95,18 @@ impl Windows {
         }
     }
 
-    /// Floats of a sample's input and output.
+    /// Number of floats in a sample's input and output.
     pub(crate) fn lens(&self) -> [usize; 2] {
         [(self.channels, self.input), (self.outputs, self.output)]
             .map(|(planes, [lines, columns])| planes * lines * columns)
     }
 }
 
-/// Takes `weights` in the place of the `last`, and tells whether they are others: a step's samples come in many calls.
+/// Replaces the weights in `last` by `weights`. Returns true if they differ: the samples of a step come in several
+/// calls with the same weights.
 #[inline(always)]
 pub(super) fn take(last: &mut Vec<f32>, weights: &[f32]) -> bool {
-    // By pieces: where they are others it shows soon.
+    // In chunks, so that a difference is found early.
     let same = |(last, new): (&[f32], &[f32])| {
         last.iter().zip(new).fold(0, |unlike, (last, new)| unlike | (last.to_bits() ^ new.to_bits())) == 0
     };
@@ -117,7 +118,8 @@ pub(super) fn take(last: &mut Vec<f32>, weights: &[f32]) -> bool {
     true
 }
 
-/// Copies lines of `count` floats that are so far apart, short ones in two pieces that meet: a call takes longer than they do.
+/// Copies lines of `count` floats with the given strides. Short lines are copied in two overlapping parts because a
+/// call of memcpy takes longer.
 pub(super) fn copy_lines([lines, count]: [usize; 2], from: (&[f32], usize), into: (&mut [f32], usize)) {
     match count {
         0 => {}
@@ -134,7 +136,7 @@ pub(super) fn copy_lines([lines, count]: [usize; 2], from: (&[f32], usize), into
     }
 }
 
-/// By `N` floats, no fewer than half of `count` and no more than it.
+/// Copies by `N` floats, at least half of `count` and at most `count`.
 #[inline(always)]
 fn copy_in_two<const N: usize>(
     [lines, count]: [usize; 2],

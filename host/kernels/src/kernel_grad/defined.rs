@@ -1,79 +1,83 @@
-//! One sample's gradient of a convolution's kernel: `dW[o, c, k, j] = Σ_{y, x} dY[o, y, x] · X[c, s y + d k − p, s x + j − p]`.
+//! One sample's gradient of a convolution kernel:
+//! `dW[o, c, k, j] = Σ_{y, x} dY[o, y, x] · X[c, s y + d k − p, s x + j − p]`.
 //!
-//! A product of two matrices over the windows: `[outputs, windows]` with `[windows, taps of some channels]`. Both are packed as they are
-//! read, window after window from a line of the caches on, for windows are often a power of two apart. The channels are taken in groups: a
-//! group's windows stay near while all outputs go by, and its part of an output's gradient is written in one piece.
+//! This is a product of two matrices over the windows: `[outputs, windows]` times `[windows, taps of some channels]`.
+//! Both are packed in reading order, window after window and aligned to cache lines, because windows are often a power
+//! of two apart. Channels are processed in groups. A group's windows stay in the cache while all outputs are computed,
+//! and its part of an output's gradient is contiguous.
 //!
 //! Memory: the padded sample, its output gradient, the windows of a group, and the gradient of a few outputs.
 //!
-//! Numerics: each entry is one running sum over the windows in row-major order, with fused multiply-adds where the processor
-//! has them: its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
+//! Numerics: each entry is one running sum over the windows in row-major order, with fused multiply-adds if the
+//! processor supports them. Its bits depend on the sample, the parameters and the kind of processor, but not on the
+//! SIMD width.
 
 use crate::convolution::Windows;
 use crate::simd::{Aligned, MAX_LANES, most_vectors, turn};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Vectors of the widest tile.
+/// Registers of the widest tile.
 const VECTORS: usize = 3;
-/// Outputs of a tile: as many as there are registers for, in the widest vectors and in others.
+/// Outputs of a tile, limited by the number of registers, for the widest SIMD and for others.
 const WIDE_TILE: usize = 8;
 const TILE: usize = 4;
 
-/// Of a kernel `[O, C, *kernel]`, with memory for a sample.
+/// Gradient of a kernel `[O, C, *kernel]`, with memory for a sample.
 #[derive(Clone, Debug)]
 pub struct DefinedKernelGrad {
     windows: Windows,
-    /// Lines and columns that the windows reach over.
+    /// Lines and columns that the windows cover.
     reach: [usize; 2],
     groups: Vec<Group>,
-    /// `[*reach, C]`, zero where it is padding, and room for a piece behind it.
+    /// Padded sample as `[*reach, C]`, with zero padding, and room for one copied segment after it.
     padded: Aligned,
-    /// `[tiles, windows, outputs of a tile]`.
+    /// Output gradient as `[tiles, windows, outputs of a tile]`.
     left: Aligned,
-    /// `[windows, floats of a group]`, rows an odd number of lines of the caches apart: by a power of two they would shut each other out.
+    /// Windows as `[windows, floats of a group]`. Rows are an odd number of cache lines apart, because a power of two
+    /// would cause cache conflicts.
     panel: Aligned,
-    /// `[outputs of a tile, floats of a group]`.
+    /// Sums as `[outputs of a tile, floats of a group]`.
     tile: Aligned,
     vectors: Arch,
 }
 
-/// Channels side by side, with their taps in the order `[taps, channels]`.
+/// Adjacent channels, with their taps in the order `[taps, channels]`.
 #[derive(Clone, Debug)]
 struct Group {
     first: usize,
     channels: usize,
-    /// Where a window's floats lie in the padded sample, a vector's at a time, and where they go. What is copied too much, the next
-    /// overwrites.
+    /// Offsets of a window's floats in the padded sample, one register at a time, and their destinations. Floats copied
+    /// past the end are overwritten by the next copy.
     pieces: Vec<[usize; 2]>,
 }
 
 impl Group {
-    /// Floats of a window.
+    /// Number of floats in a window.
     fn floats(&self, taps: usize) -> usize {
         taps * self.channels
     }
 }
 
-/// Distance of rows of so many floats.
+/// Distance between rows of this many floats.
 fn apart(floats: usize) -> usize {
     (floats.div_ceil(MAX_LANES) | 1) * MAX_LANES
 }
 
 impl DefinedKernelGrad {
-    /// Of windows whose taps are next to each other along a line.
+    /// Gradient for windows with dilation 1 along the line.
     pub fn new(windows: &Windows) -> Self {
         let Windows { channels, outputs, output, kernel, stride, dilation: [dilation, _], .. } = *windows;
         let reach =
             [(output[0] - 1) * stride[0] + (kernel[0] - 1) * dilation + 1, (output[1] - 1) * stride[1] + kernel[1]];
         let (taps, positions) = (kernel[0] * kernel[1], output[0] * output[1]);
         let line = reach[1] * channels;
-        // A whole vector of channels, of several where taps are too few to fill a tile.
+        // A full register of channels, or several if the taps are too few to fill a tile.
         let wide = MAX_LANES * (VECTORS / taps).max(1);
         let count = channels.div_ceil(wide);
         let most = channels.div_ceil(count).next_multiple_of(MAX_LANES).min(channels);
         let group = |first: usize| {
             let channels = most.min(channels - first);
-            // Taps of a line are one run where all channels are in the group.
+            // The taps of a line are contiguous if the group has all channels.
             let (runs, len) =
                 if channels == windows.channels { (1, kernel[1] * channels) } else { (kernel[1], channels) };
             let mut pieces = vec![];
@@ -96,14 +100,14 @@ impl DefinedKernelGrad {
         }
     }
 
-    /// Writes the gradient `[O, C, *kernel]` of a sample with the output gradient `left` `[O, *output]` and the input `x`
-    /// `[C, *input]`.
+    /// Writes the gradient `[O, C, *kernel]` of a sample with the output gradient `left` `[O, *output]` and the input
+    /// `x` `[C, *input]`.
     pub fn write(&mut self, left: &[f32], x: &[f32], grad: &mut [f32]) {
         let vectors = self.vectors;
         vectors.dispatch(Write { of: self, left, x, grad });
     }
 
-    /// Moves the channels innermost, into the padding.
+    /// Transposes the channels to be innermost, inside the padding.
     #[inline(always)]
     fn pad(&mut self, x: &[f32]) {
         let Windows { channels, input: [lines, columns], before: [top, start], .. } = self.windows;
@@ -119,7 +123,7 @@ impl DefinedKernelGrad {
         }
     }
 
-    /// Packs the output gradients by tiles of `M`.
+    /// Packs the output gradients in tiles of `M`.
     #[inline(always)]
     fn pack_left<const M: usize>(&mut self, left: &[f32]) {
         let positions = self.windows.output[0] * self.windows.output[1];
@@ -142,7 +146,7 @@ impl DefinedKernelGrad {
         }
     }
 
-    /// Sums `M` outputs by the `N` vectors from float `at` on.
+    /// Sums `M` outputs by `N` registers, from float `at` on.
     #[inline(always)]
     fn sum<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, tile: usize, at: usize, apart: usize) {
         let positions = self.windows.output[0] * self.windows.output[1];
@@ -163,7 +167,7 @@ impl DefinedKernelGrad {
         }
     }
 
-    /// All groups, by tiles of `M` outputs.
+    /// Computes all groups, in tiles of `M` outputs.
     #[inline(always)]
     fn groups<S: Simd, const M: usize>(&mut self, simd: S, left: &[f32], grad: &mut [f32]) {
         self.pack_left::<M>(left);
@@ -178,7 +182,7 @@ impl DefinedKernelGrad {
             let blocks = vectors.div_ceil(most_vectors::<S>());
             for (tile, first) in (0..outputs).step_by(M).enumerate() {
                 for block in 0..blocks {
-                    // As even as they can be.
+                    // Blocks of sizes as equal as possible.
                     let [start, end] = [block, block + 1].map(|block| block * vectors / blocks);
                     let at = start * S::F32_LANES;
                     match end - start {
@@ -187,7 +191,7 @@ impl DefinedKernelGrad {
                         _ => self.sum::<S, M, VECTORS>(simd, tile, at, apart),
                     }
                 }
-                // From taps by channels to channels by taps.
+                // Transposes from taps by channels to channels by taps.
                 for (output, sums) in (first..outputs.min(first + M)).zip(self.tile.chunks_exact(apart)) {
                     let grad = &mut grad[(output * channels + group.first) * taps..][..floats];
                     turn(sums, grad, [taps, group.channels], [group.channels, taps]);
@@ -198,7 +202,7 @@ impl DefinedKernelGrad {
     }
 }
 
-/// A sample's gradient on its way out.
+/// Gradient computation for one sample.
 struct Write<'a> {
     of: &'a mut DefinedKernelGrad,
     left: &'a [f32],
@@ -227,7 +231,7 @@ mod tests {
     use crate::simd::testing::numbers;
     use pulp::Scalar;
 
-    /// Windows over a plane, with uneven paddings too.
+    /// Windows over a plane, including uneven padding.
     fn windows(
         [outputs, channels]: [usize; 2],
         input: [usize; 2],
@@ -240,7 +244,7 @@ mod tests {
         Windows::new([channels, outputs], input, pads, [kernel, stride, [dilation, 1]]).unwrap()
     }
 
-    /// The definition, in f64: each entry and the sum of its products' magnitudes.
+    /// Definition in f64: each entry, and the sum of its products' magnitudes.
     fn reference(w: &Windows, left: &[f32], x: &[f32]) -> Vec<(f64, f64)> {
         let (outputs, channels) = (w.outputs, w.channels);
         let mut grad = vec![];

@@ -3,7 +3,7 @@ use crate::simd::testing::{Width, check, numbers};
 
 const WIDTHS: [Width; 3] = [Width::Dispatched, Width::Eight, Width::One];
 
-/// A product that is asked for: its rows, terms and outputs, and what it is of.
+/// Product under test: its rows, terms and outputs, and its operands.
 struct Case {
     rows: usize,
     sizes: [usize; 2],
@@ -34,7 +34,8 @@ impl Case {
         SimdProduct::new(self.sizes, self.transposed)
     }
 
-    /// Of the rows from `from` on that `y` has room for; `false` where the processor has no such vectors.
+    /// Computes the rows from `from` on for which `y` has room. Returns false if the processor does not support the
+    /// SIMD width.
     fn run(&self, of: &mut SimdProduct, width: Width, from: usize, y: &mut [f32]) -> bool {
         let [terms, outputs] = self.sizes;
         let x = &self.x[from * terms..][..y.len() / outputs * terms];
@@ -48,7 +49,7 @@ impl Case {
         y
     }
 
-    /// The definition, in f64.
+    /// Definition of the product, in f64.
     fn want(&self) -> Vec<f64> {
         let [terms, outputs] = self.sizes;
         let weight = |term, output| match self.transposed {
@@ -70,7 +71,7 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// Few rows and many, single outputs, ends of vectors, blocks and groups, weights in the rows' place.
+/// Few and many rows, single outputs, ends of registers, blocks and groups, and weights in the role of rows.
 const SHAPES: [[usize; 3]; 18] = [
     [1, 1, 1],
     [1, 300, 64],
@@ -118,7 +119,7 @@ fn matches_definition_at_every_width() {
 fn row_bits_depend_on_own_row() {
     for mut case in Case::all(&SHAPES) {
         let [terms, outputs] = case.sizes;
-        // Of a row so small, all that remains of a sum is a zero's sign, which shows where the bias is a zero as well.
+        // With such small rows, only the sign of zero remains of a sum, which shows if the bias is also a zero.
         case.x[..terms].iter_mut().for_each(|x| *x *= 1e-45);
         if let Some(bias) = &mut case.bias {
             bias.iter_mut().step_by(2).for_each(|bias| *bias = -0.0);

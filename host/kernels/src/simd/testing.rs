@@ -1,8 +1,8 @@
-//! Helpers for the tests of kernels.
+//! Helpers for kernel tests.
 
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
-/// How wide the vectors are.
+/// SIMD width.
 #[derive(Clone, Copy, Debug)]
 pub enum Width {
     Dispatched,
@@ -11,7 +11,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// Runs `run` in such vectors, where the processor has them, and tells whether it has.
+    /// Runs `run` with this SIMD width. Returns false if the processor does not support it.
     pub fn run(self, run: impl WithSimd<Output = ()>) -> bool {
         match self {
             Self::Dispatched => Arch::new().dispatch(run),
@@ -28,13 +28,13 @@ impl Width {
     }
 }
 
-/// Numbers in (−1, 1).
+/// Values in (−1, 1).
 pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut random = damper_testing::Random(seed);
     (0..count).map(|_| random.signed()).collect()
 }
 
-/// Checks each entry to what `terms` products of numbers below 1 can lose.
+/// Checks each entry within the rounding error of `terms` products of values below 1.
 pub fn check(what: &str, got: &[f32], want: &[f64], terms: usize) {
     assert_eq!(got.len(), want.len());
     for (at, (got, want)) in got.iter().zip(want).enumerate() {

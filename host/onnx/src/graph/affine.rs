@@ -1,4 +1,4 @@
-//! Integers of the form `a·N + b`, `N` being the number of samples: what shape arithmetic computes with.
+//! Integers of the form `a·N + b`, for `N` samples. Shape arithmetic computes with them.
 
 /// `per_sample · N + fixed`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ impl Affine {
         Affine { per_sample: extent, fixed: 0 }
     }
 
-    /// The value, where it is the same for every `N`.
+    /// Value, if it is the same for every `N`.
     pub fn constant(self) -> Option<i64> {
         (self.per_sample == 0).then_some(self.fixed)
     }
@@ -32,7 +32,7 @@ impl Affine {
         self.add(other.mul(Affine::fixed(-1))?)
     }
 
-    /// `None` for a square of `N`, or on overflow.
+    /// Product. `None` for a square of `N`, or on overflow.
     pub fn mul(self, other: Affine) -> Option<Affine> {
         let (factor, other) = match (self.constant(), other.constant()) {
             (Some(factor), _) => (factor, other),
@@ -42,7 +42,7 @@ impl Affine {
         Some(Affine { per_sample: other.per_sample.checked_mul(factor)?, fixed: other.fixed.checked_mul(factor)? })
     }
 
-    /// The quotient as ONNX divides integers (toward zero), where it is again of the form `a·N + b` for every `N ≥ 1`.
+    /// Quotient, rounded toward zero as in ONNX. `None` if it is not of the form `a·N + b` for every `N ≥ 1`.
     pub fn div(self, other: Affine) -> Option<Affine> {
         if let Some(divisor) = other.constant() {
             if self.per_sample == 0 {
@@ -55,12 +55,12 @@ impl Affine {
         (other.mul(Affine::fixed(ratio))? == self).then(|| Affine::fixed(ratio))
     }
 
-    /// Compares for every `N ≥ 1`: `Some(true)` if always equal, `Some(false)` if never, `None` if it depends on `N`.
+    /// Compares for every `N ≥ 1`. `Some(true)` if always equal, `Some(false)` if never, `None` if it depends on `N`.
     pub fn equals(self, other: Affine) -> Option<bool> {
         let difference = self.sub(other)?;
         match (difference.per_sample, difference.fixed) {
             (0, fixed) => Some(fixed == 0),
-            // Zero at N = -fixed / per_sample, which is a number of samples only if it is a positive integer.
+            // Zero at N = -fixed / per_sample, which is a valid number of samples only if it is a positive integer.
             (a, b) => {
                 let at_one_sample = b.checked_rem(a)? == 0 && b.checked_div(a)? <= -1;
                 if at_one_sample { None } else { Some(false) }

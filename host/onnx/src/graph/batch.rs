@@ -1,28 +1,29 @@
-//! Arithmetic of the batch axis: where the sample digit of a flat index lies.
+//! Arithmetic of the batch axis: position of the sample digit in a flat index.
 //!
-//! In row-major order a value with the batch at (axis, outer, inner) is a three-digit number (left, sample, right) with
-//! `left = (product of the extents before the axis) · outer` and `right = inner · (product of those after)`. A reshape
-//! keeps the flat order, so it keeps `left` and `right`; which axis of the target holds the sample follows from them.
+//! In row-major order, a value with the batch at (axis, outer, inner) is a three-digit number (left, sample, right).
+//! `left` is the product of the extents before the axis, times `outer`. `right` is `inner` times the product of the
+//! extents after the axis. A reshape keeps the flat order, so it keeps `left` and `right`. They determine which axis of
+//! the target contains the sample.
 
 use super::BatchAxis;
 
 impl BatchAxis {
-    /// Samples along `axis`, one a step.
+    /// One sample per index along `axis`.
     pub fn plain(axis: usize) -> BatchAxis {
         BatchAxis { axis, outer: 1, inner: 1 }
     }
 
-    /// The extent of the axis for one sample.
+    /// Extent of the axis for one sample.
     pub fn extent(self) -> usize {
         self.outer * self.inner
     }
 
-    /// The same digits at another axis.
+    /// Same digits at another axis.
     pub fn at(self, axis: usize) -> BatchAxis {
         BatchAxis { axis, ..self }
     }
 
-    /// The number of flat positions to the left and to the right of the sample digit in a value of one-sample `shape`.
+    /// Number of flat positions to the left and to the right of the sample digit, in a value of one-sample `shape`.
     pub fn sides(self, shape: &[usize]) -> (usize, usize) {
         let before: usize = shape[..self.axis].iter().product();
         let after: usize = shape[self.axis + 1..].iter().product();
@@ -30,7 +31,8 @@ impl BatchAxis {
     }
 }
 
-/// The batch at `axis` of a value with one-sample shape `shape` and the given sides, if the sample digit lies there.
+/// Batch at `axis` of a value with one-sample shape `shape` and the given sides. `None` if the sample digit is not
+/// there.
 pub(super) fn place(sides: (usize, usize), shape: &[usize], axis: usize) -> Option<BatchAxis> {
     let before: usize = shape[..axis].iter().product();
     let after: usize = shape[axis + 1..].iter().product();
@@ -39,7 +41,7 @@ pub(super) fn place(sides: (usize, usize), shape: &[usize], axis: usize) -> Opti
     (outer * inner == shape[axis]).then_some(BatchAxis { axis, outer, inner })
 }
 
-/// A shape in messages: the batch axis with its `N`.
+/// Shape for messages. The batch axis includes `N`.
 pub(super) fn show(shape: &[usize], batch: Option<BatchAxis>) -> String {
     let dims: Vec<String> = shape
         .iter()
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The sample of every element of a value, by the definition of (axis, outer, inner).
+    /// Sample of every element of a value, by the definition of (axis, outer, inner).
     fn samples(shape: &[usize], batch: BatchAxis, n: usize) -> Vec<usize> {
         let full: Vec<usize> =
             shape.iter().enumerate().map(|(i, &d)| if i == batch.axis { d * n } else { d }).collect();
@@ -88,7 +90,7 @@ mod tests {
             let mut shape = dims.clone();
             shape[axis] = outer * inner;
             let batch = BatchAxis { axis, outer, inner };
-            // Split the batch axis into its digits, then merge neighbours at random: every such target is legal.
+            // Splits the batch axis into its digits, then merges neighbours at random. Every such target is valid.
             let mut digits: Vec<(usize, bool)> = Vec::new();
             for (i, &d) in shape.iter().enumerate() {
                 if i == axis {
@@ -112,7 +114,7 @@ mod tests {
             prop_assert_eq!(samples(&shape, batch, n), samples(&to, placed, n));
         }
 
-        // `place` finds a batch axis only if samples stay in place.
+        // `place` returns a batch axis only if samples stay in place.
         #[test]
         fn placement_keeps_samples_in_place(
             from in prop::collection::vec(1usize..5, 1..4), pick in 0usize..4,
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn splitting_inside_a_sample_has_no_place() {
-        // [N, 6] seen as [2, N·3] would put the first half of every sample in row 0.
+        // Reshaping [N, 6] to [2, N·3] would put the first half of every sample in row 0.
         assert_eq!(place(BatchAxis::plain(0).sides(&[1, 6]), &[2, 3], 1), None);
     }
 }

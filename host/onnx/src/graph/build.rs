@@ -1,4 +1,4 @@
-//! From a `ModelProto` to a [`Graph`]: walks the nodes once, each by its rule.
+//! Converts a `ModelProto` to a [`Graph`]. Visits each node once and applies its rule.
 
 mod builder;
 mod compact;
@@ -18,24 +18,25 @@ use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
 use builder::{Builder, as_ints};
 
-/// No more branches and loops are written out: exporters write far fewer.
+/// Maximum number of branches and loops to inline. Exporters write far fewer.
 const MAX_INLINED: usize = 512;
 
 impl Graph {
-    /// The typed, canonical graph of `model`.
+    /// Builds the typed, canonical graph of `model`.
     ///
     /// # Errors
-    /// [`GraphError`]: the node, input, initializer or option at fault, and the remedy.
+    /// [`GraphError`]: the node, input, initializer or option at fault, and the fix.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
         let (_, outcome) = flat(model, options)?;
         outcome
     }
 }
 
-/// `model` in the form that the rules know, with the branches and loops written out that are known before a run, and its graph.
+/// `model` in the form that the rules support, with statically known branches and loops inlined, and its graph.
 ///
 /// # Errors
-/// [`GraphError`]: the model is of no form that the rules know. That its graph cannot be read is the second result.
+/// [`GraphError`] if the model has no form that the rules support. If only its graph cannot be read, the second result
+/// is the error.
 pub(super) fn flat(
     model: &ModelProto,
     options: &GraphOptions,
@@ -44,7 +45,7 @@ pub(super) fn flat(
     if matches!(whole, Ok((_, Ok(_)))) {
         return whole;
     }
-    // An operator without a rule may be for other outputs alone.
+    // An operator without a rule may belong only to other outputs.
     let part = options.output.as_ref().and_then(|output| with_output(model, output));
     match part.map(|part| flat_of(&part, options)) {
         Some(part @ Ok((_, Ok(_)))) => part,
@@ -52,7 +53,7 @@ pub(super) fn flat(
     }
 }
 
-/// `model` with one of its outputs alone, if it has others.
+/// `model` with only one of its outputs, if it has others.
 fn with_output(model: &ModelProto, output: &str) -> Option<ModelProto> {
     let outputs = &model.graph.as_ref()?.output;
     let kept = outputs.iter().find(|info| info.name == output).filter(|_| outputs.len() > 1)?.clone();
@@ -86,7 +87,7 @@ fn flat_of(model: &ModelProto, options: &GraphOptions) -> Result<(GraphProto, Re
     Ok((graph, Err(GraphError::Model(text))))
 }
 
-/// A graph, or what must be written out first.
+/// Finished graph, or control flow to inline first.
 enum Step {
     Done(Box<Graph>),
     Inline(Flow),
@@ -127,7 +128,7 @@ impl Builder<'_> {
             return Err(invalid("it has no output".into()));
         };
         if self.items.contains_key(output) && matches!(&*node.op_type, "Identity" | "Constant" | "DequantizeLinear") {
-            // Already there as a parameter of its own.
+            // Already present as a separate parameter.
             return Ok(());
         }
         if self.is_of_quantized_weight(node) {
@@ -177,7 +178,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What each input of the node is; `None` for one that is left out.
+    /// Resolved inputs of the node. `None` for an omitted input.
     fn inputs_of(&self, index: usize, name: &str, node: &NodeProto) -> Result<Vec<Option<Item>>, GraphError> {
         let item = |input: &String| {
             let split = self.decisions.splits.get(&(index, input.clone()));
@@ -190,7 +191,7 @@ impl Builder<'_> {
         node.input.iter().map(item).collect()
     }
 
-    /// The values that the node reads, with known integers as data; without inputs left out at the end.
+    /// Values that the node reads, with known integers as data, and without omitted inputs at the end.
     fn read_as_data(
         &mut self,
         name: &str,
@@ -211,7 +212,7 @@ impl Builder<'_> {
         Ok(ids)
     }
 
-    /// Returns true if `node` is a constant of integers that are a weight's.
+    /// Returns true if `node` is an integer constant that stores a weight.
     fn is_of_quantized_weight(&self, node: &NodeProto) -> bool {
         let reads = |reader: &&NodeProto| reader.input.iter().any(|input| node.output.first() == Some(input));
         let is_weight = |reader: &NodeProto| {
@@ -223,7 +224,7 @@ impl Builder<'_> {
             && self.graph.node.iter().filter(reads).all(is_weight)
     }
 
-    /// The nodes that `node` is written as; what is wrong with them is said of `node`.
+    /// Adds the nodes to which `node` is rewritten. Errors in them refer to `node`.
     fn add_rewritten(
         &mut self,
         index: usize,
@@ -247,7 +248,7 @@ impl Builder<'_> {
         for part in &rewritten.nodes {
             self.add_node(index, part).map_err(|error| error.of(name, &node.op_type))?;
         }
-        // The part that computes the output goes by its name.
+        // The node that computes the output gets the name of `node`.
         let output = &node.output[0];
         if let Some(&Item::Value(id)) = self.items.get(output)
             && let Origin::Node { node: last, .. } = self.values[id.0].origin
@@ -261,7 +262,7 @@ impl Builder<'_> {
     }
 }
 
-/// What the operator's rule makes of the node: integers and constants that are known first.
+/// Applies the operator's rule to the node. Folds known integers and constants first.
 fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let node = site.node;
     let unsupported = |op: String| GraphError::Unsupported { feeds: feeds(site), node: site.name.to_string(), op };
@@ -288,7 +289,7 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     }
 }
 
-/// The inputs of a node, for messages.
+/// Inputs of a node, for messages.
 fn feeds(site: &Site<'_>) -> String {
     let known: Vec<String> = site
         .inputs
@@ -305,7 +306,7 @@ fn feeds(site: &Site<'_>) -> String {
     if known.is_empty() { "nothing".into() } else { known.join(" and ") }
 }
 
-/// `Constant`: a tensor, or one of the short forms.
+/// Evaluates `Constant`: a tensor, or one of the short forms.
 fn constant(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let attributes = site.attributes();
     let tensor = if let Some(proto) = attr_tensor(attributes, "value") {

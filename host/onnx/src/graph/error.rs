@@ -1,72 +1,73 @@
-//! Why a model is no [`Graph`](super::Graph). Each message is one line that names the cause and the remedy.
+//! Errors of models that cannot become a [`Graph`](super::Graph). Each message is one line that names the cause and the
+//! fix.
 
 use crate::SettingError;
 
-/// A model that cannot be trained. The caller puts the file's name in front.
+/// Error of a model that cannot be trained. The caller adds the file name at the front.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GraphError {
-    /// The model as a whole, an input, or an initializer.
+    /// Fault of the whole model, an input, or an initializer.
     #[error("{0}")]
     Model(String),
-    /// An option.
+    /// Fault of an option.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Patterns of what is not trained match everything.
+    /// The patterns of frozen initializers match everything.
     #[error(
         "`freeze` leaves nothing to train; use `only` PATTERN to train what matches (damper inspect lists the initializers)"
     )]
     Frozen,
-    /// A known offender: an operator that mixes samples, or that is not differentiated yet.
+    /// Operator that always mixes samples, or that has no gradient yet.
     #[error("node '{node}' ({op}): {reason}; {remedy}")]
     Refused {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator type.
         op: String,
-        /// Why it is refused.
+        /// Reason for the error.
         reason: String,
-        /// The remedy.
+        /// Suggested fix.
         remedy: String,
     },
-    /// An operator that is harmless in itself would mix, permute or count samples here.
+    /// Operator that would mix, permute or count samples in this place.
     #[error("node '{node}' ({op}) mixes samples: {reason}; {remedy}")]
     Mixes {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator type.
         op: String,
-        /// The way in which samples would mix.
+        /// Description of the mixing.
         reason: String,
-        /// The remedy.
+        /// Suggested fix.
         remedy: String,
     },
-    /// An operator without a rule.
+    /// Operator without a rule.
     #[error(
         "node '{node}': operator {op} has no rule (it reads {feeds}); replace it by operators that have \
          one, or export the model without it"
     )]
     Unsupported {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its operator, with the domain where it is not the standard one.
+        /// Operator, with its domain if that is not the standard domain.
         op: String,
-        /// Its inputs.
+        /// Inputs of the node.
         feeds: String,
     },
-    /// A node that no runtime would accept, or an attribute that has no rule.
+    /// Node that no runtime would accept, or attribute without a rule.
     #[error("node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again")]
     Invalid {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator type.
         op: String,
-        /// The problem.
+        /// Description of the problem.
         reason: String,
     },
 }
 
 impl GraphError {
-    /// The same fault, found in a part of node `name` (operator `written`).
+    /// The same error, attributed to node `name` (operator `written`) of which the faulty node is a part.
     pub(super) fn of(mut self, name: &str, written: &str) -> GraphError {
         if let GraphError::Refused { node, op, .. }
         | GraphError::Mixes { node, op, .. }

@@ -1,8 +1,9 @@
-//! Folds constants of which some are floats: the elementwise and reshaping subgraphs that exporters write (`1/sqrt(d)`, an
-//! epsilon, a mask of fill values, the angles of rotary positions). What has no case here stays a node, which is as right
-//! and only slower.
+//! Folds constants that include floats: elementwise and reshaping subgraphs that exporters write. Examples are
+//! `1/sqrt(d)`, an epsilon, a mask of fill values, and the angles of rotary positions. Any other operator stays a node,
+//! which is correct but slower.
 //!
-//! Elementwise operators are computed in f64 and rounded once, which for `+ − × ÷ √` in f32 gives f32's own bits.
+//! Elementwise operators are computed in f64 and rounded once. For `+ − × ÷ √` in f32 this gives the bits of f32
+//! arithmetic.
 
 use super::affine::Affine;
 use super::integers::broadcast_index;
@@ -10,14 +11,14 @@ use super::node::{Ints, Item, MAX_FOLDED, Outcome, Site};
 use super::{DType, Origin, Tensor, TensorData, ValueId};
 use crate::{attr_int, attr_ints};
 
-/// A constant input: its elements as f64, truth values as 0 and 1.
+/// Constant input. Its elements are f64, Booleans as 0 and 1.
 struct Known<'a> {
     dtype: DType,
     shape: &'a [usize],
     data: Vec<f64>,
 }
 
-/// The node's output, if its inputs are constants, one of floats among them, and it has a case here.
+/// Output of the node. `None` unless its inputs are constants that include floats, and the operator is supported here.
 pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
     let mut floats = Vec::new();
     for item in site.inputs.iter().flatten() {
@@ -51,7 +52,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
     })
 }
 
-/// A constant of the graph, or a single number that is stored among the weights and not trained.
+/// Constant of the graph, or a scalar that is stored among the weights and not trained.
 fn constant_value<'a>(site: &Site<'a>, id: ValueId) -> Option<&'a Tensor> {
     match &site.values[id.0].origin {
         Origin::Constant(tensor) => Some(tensor),
@@ -88,7 +89,7 @@ fn known<'a>(site: &'a Site<'_>, item: &'a Item) -> Option<Known<'a>> {
 
 type Function = fn(&[f64]) -> f64;
 
-/// An elementwise operator and the type of its result.
+/// Elementwise operator and its result type.
 fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     let dtype = known.first()?.dtype;
     let truth: Option<Function> = match (site.op(), known.len()) {
@@ -143,12 +144,13 @@ fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     (dtype.is_float() && alike).then_some((f, dtype))
 }
 
-/// `x` toward zero. Anything else, such as the logarithm of 0 that a later `Where` leaves out, is the lowest integer, as x86 has it.
+/// Rounds `x` toward zero. Values out of range, such as the logarithm of 0 that a later `Where` discards, become the
+/// lowest integer as on x86.
 fn whole(x: f64, lowest: f64) -> f64 {
     if (lowest..-lowest).contains(&x) { x.trunc() } else { lowest }
 }
 
-/// The largest or smallest; NaN where one is.
+/// Maximum or minimum. NaN if any element is NaN.
 fn extreme(x: &[f64], better: fn(f64, f64) -> bool) -> f64 {
     x.iter().copied().reduce(|a, b| if a.is_nan() || better(a, b) { a } else { b }).unwrap_or(f64::NAN)
 }
@@ -197,7 +199,7 @@ fn joined(known: &[Known<'_>]) -> Option<Tensor> {
     Some(Tensor { shape: vec![data.len()], data: TensorData::F32(data.into()) })
 }
 
-/// The output of an operator that moves elements; `None` for any other operator, `Some(None)` where it has no case.
+/// Output of an operator that moves elements. `None` for any other operator, `Some(None)` if it is not supported.
 fn moved(site: &Site<'_>, tensor: &Tensor) -> Option<Option<Tensor>> {
     match site.op() {
         "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" => {

@@ -1,7 +1,8 @@
-//! A model whose export fixed the batch, for any batch: what [`Graph`] proves of the batch axis is written into the model.
+//! Rewrites a model with a fixed batch for any batch size. It writes the batch axes that [`Graph`] has proven into the
+//! model.
 //!
-//! The result is read again with a symbolic batch. It is right only if every output then lies as before, and no operator mixes
-//! samples; so a constant that still holds the batch is found.
+//! The result is read again with a symbolic batch. It is accepted only if every output keeps its layout and no operator
+//! mixes samples. So a constant that still contains the batch size is detected.
 
 use std::collections::HashMap;
 
@@ -14,10 +15,11 @@ use crate::{make_attr_int, make_node, make_tensor_i64, node_name};
 /// Name of the batch axis.
 const BATCH: &str = "batch";
 
-/// `model` for any batch, or nothing if it takes any batch already. `graph` is read from `model` with `options`.
+/// `model` for any batch size, or `None` if it already supports any batch size. `graph` must be read from `model` with
+/// `options`.
 ///
 /// # Errors
-/// Why the batch stays fixed.
+/// Reason why the batch stays fixed.
 pub fn free_batch(model: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<Option<ModelProto>, String> {
     let mut freed = model.clone();
     let Some(body) = freed.graph.as_mut() else { return Ok(None) };
@@ -53,7 +55,7 @@ pub fn free_batch(model: &ModelProto, graph: &Graph, options: &GraphOptions) -> 
     Ok(Some(freed))
 }
 
-/// The same outputs, with a symbolic batch.
+/// Checks that the model with a symbolic batch has the same outputs.
 fn check(freed: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<(), String> {
     let options = GraphOptions {
         train: vec!["*".into()],
@@ -85,7 +87,7 @@ fn shape(info: &ValueInfoProto) -> Option<&crate::pb::TensorShapeProto> {
     tensor.shape.as_ref()
 }
 
-/// The extent of `axis` becomes the batch; of an axis that is merged with others, none is declared.
+/// Makes the extent of `axis` the batch. An axis merged with others gets no declared extent.
 fn free_extent(info: &mut ValueInfoProto, axis: usize, is_alone: bool) {
     let value = info.r#type.as_mut().and_then(|kind| kind.value.as_mut());
     if let Some(type_proto::Value::TensorType(tensor)) = value
@@ -96,14 +98,14 @@ fn free_extent(info: &mut ValueInfoProto, axis: usize, is_alone: bool) {
     }
 }
 
-/// Nodes keep what messages and split parameters call them.
+/// Gives nodes the names that messages and split parameters use.
 fn name_nodes(body: &mut GraphProto) {
     for (index, node) in body.node.iter_mut().enumerate() {
         node.name = node_name(node, index);
     }
 }
 
-/// Operators that the graph leaves out where they change nothing.
+/// Operators that the graph omits if they change nothing.
 const LEFT_OUT: [&str; 11] = [
     "Cast",
     "CastLike",
@@ -118,14 +120,14 @@ const LEFT_OUT: [&str; 11] = [
     "Unsqueeze",
 ];
 
-/// The typed values of the model's names. A name whose node the graph left out has the value of that node's first input.
+/// Typed values by the model's names. If the graph omits a node, its name has the value of the node's first input.
 struct Values(HashMap<String, Value>);
 
 impl Values {
     fn of(body: &GraphProto, graph: &Graph) -> Values {
         let mut values: HashMap<String, Value> =
             graph.values.iter().map(|value| (value.name.clone(), value.clone())).collect();
-        // An output's name goes to the node in front of what was left out.
+        // The name of an output goes to the last node before the omitted nodes.
         for node in
             body.node.iter().rev().filter(|node| matches!(&*node.op_type, "Identity" | "Dropout" | "Cast" | "CastLike"))
         {
@@ -149,7 +151,7 @@ impl Values {
     }
 }
 
-/// The constant target of a `Reshape` or `Expand`, without the batch.
+/// Replaces the constant target of a `Reshape` or `Expand` by a target without the batch size.
 fn free_target(node: &mut NodeProto, value: &Value, found: &Values, initializers: &mut Vec<crate::pb::TensorProto>) {
     let Some(batch) = value.batch else { return };
     let of_data = node.input.first().and_then(|name| found.get(name)).is_some_and(|from| from.batch.is_some());
@@ -157,7 +159,7 @@ fn free_target(node: &mut NodeProto, value: &Value, found: &Values, initializers
         return;
     }
     let mut target: Vec<i64> = value.shape.iter().map(|&extent| extent as i64).collect();
-    // `Expand` leaves an axis as it is at 1; `Reshape` finds it.
+    // In `Expand`, 1 keeps an axis. In `Reshape`, -1 infers it.
     target[batch.axis] = if node.op_type == "Expand" { 1 } else { -1 };
     let name = format!("{}/free_target", node.output[0]);
     initializers.push(make_tensor_i64(&name, &[target.len()], &target));
@@ -165,7 +167,7 @@ fn free_target(node: &mut NodeProto, value: &Value, found: &Values, initializers
     node.attribute.retain(|attribute| attribute.name != "allowzero");
 }
 
-/// Inputs of a `Concat` that are the same for all samples, such as a class token, repeated for every sample.
+/// Expands inputs of a `Concat` that are the same for all samples, such as a class token, to every sample.
 fn spread(
     node: &mut NodeProto,
     value: &Value,

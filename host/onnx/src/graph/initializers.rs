@@ -1,4 +1,4 @@
-//! The list of a model's initializers, with what becomes of each.
+//! List of a model's initializers, with the decision on each.
 
 pub use super::parameter::Initializer;
 use super::standard::hoist_weights;
@@ -6,14 +6,14 @@ use super::{GraphError, GraphOptions, build, parameter};
 use crate::pb::{GraphProto, ModelProto};
 use crate::scopes::has_branches;
 
-/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is valid here.
+/// Lists every initializer of `model`, whether it is trained, and why. A list without a trained entry is valid here.
 ///
 /// # Errors
 /// [`GraphError`] if a pattern of `options` matches nothing, or a tensor cannot be read.
 pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
     let given = model.graph.as_ref().unwrap_or(&empty);
-    // A model that cannot be read is listed as the file has it.
+    // If the model cannot be read, its initializers are listed as in the file.
     let flat = build::flat(model, options).map(|(flat, _)| flat);
     let decisions = parameter::decide(&flat.unwrap_or_else(|_| given.clone()), options)?;
     let mut given = given.clone();

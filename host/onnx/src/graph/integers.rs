@@ -1,4 +1,4 @@
-//! The evaluator of shape arithmetic: operators over integers known now, each entry `a·N + b`.
+//! Evaluator of shape arithmetic: operators over known integers, with entries `a·N + b`.
 
 mod broadcast;
 mod layout;
@@ -12,7 +12,7 @@ use super::{DType, GraphError};
 use crate::attr_int;
 use broadcast::{common, count, not_affine};
 
-/// Evaluates the node if all its inputs are known integers and the operator is one of shape arithmetic.
+/// Evaluates the node if all its inputs are known integers and its operator is part of shape arithmetic.
 pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
     let inputs: Vec<&Ints> = site
         .inputs
@@ -82,13 +82,13 @@ fn elementwise(
     Ok(Ints { dtype: a.dtype, shape, entries })
 }
 
-/// A truth value of two numbers that do not depend on the number of samples.
+/// Elementwise comparison of integers that do not depend on the number of samples.
 fn compare(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(i64, i64) -> bool) -> Result<Ints, GraphError> {
     let truth = |a: Affine, b: Affine| Some(Affine::fixed(i64::from(f(a.constant()?, b.constant()?))));
     Ok(Ints { dtype: DType::Bool, ..elementwise(site, inputs, truth)? })
 }
 
-/// The largest or smallest of any number of inputs.
+/// Maximum or minimum of any number of inputs.
 fn extreme(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(i64, i64) -> i64) -> Result<Ints, GraphError> {
     let mut best = inputs[0].clone();
     for other in &inputs[1..] {
@@ -97,7 +97,7 @@ fn extreme(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(i64, i64) -> i64) -> Re
     Ok(best)
 }
 
-/// The remainder with the sign of the divisor.
+/// Remainder with the sign of the divisor.
 fn remainder(a: Affine, b: Affine) -> Option<Affine> {
     let (a, b) = (a.constant()?, b.constant()?);
     let rest = a.checked_rem(b)?;
@@ -120,7 +120,7 @@ fn choose(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     Ok(Ints { dtype: a.dtype, shape, entries })
 }
 
-/// Over axes, all where none are given.
+/// Reduction over axes, or over all axes if none are given.
 fn reduce(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(Affine, Affine) -> Option<Affine>) -> Result<Ints, GraphError> {
     let (data, rank) = (inputs[0], inputs[0].shape.len());
     let given = match site.constants(1)? {
@@ -152,7 +152,7 @@ fn reduce(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(Affine, Affine) -> Optio
     Ok(Ints { dtype: data.dtype, shape, entries })
 }
 
-/// To another integer type; to a float type it is no shape arithmetic any more.
+/// Cast to another integer type. A cast to a float type is not shape arithmetic.
 fn cast(site: &Site<'_>, data: &Ints) -> Option<Result<Ints, GraphError>> {
     let dtype = match DType::from_onnx(attr_int(site.attributes(), "to", 0) as i32) {
         Ok(dtype) => dtype,

@@ -5,23 +5,23 @@ use super::{BatchAxis, DType, GraphError, Origin, Parameter, Tensor, TensorData,
 use crate::pb::{AttributeProto, NodeProto};
 use crate::{attr_ints, attr_string};
 
-/// No value of one sample has more elements, so that products of extents cannot overflow.
+/// Maximum number of elements in a value of one sample, so that products of extents cannot overflow.
 pub(super) const MAX_ELEMENTS: usize = match 1usize.checked_shl(40) {
     Some(most) => most,
-    // Of 32 bits.
+    // On 32-bit targets.
     None => usize::MAX,
 };
 
-/// No attribute or extent is larger, so that index arithmetic cannot overflow.
+/// Maximum attribute or extent, so that index arithmetic cannot overflow.
 pub(super) const MAX_EXTENT: i64 = 1 << 31;
 
-/// No value has more axes.
+/// Maximum number of axes.
 pub(super) const MAX_RANK: usize = 32;
 
-/// No constant that an operator computes has more elements: exporters write far smaller ones.
+/// Maximum number of elements in a folded constant. Exporters write far smaller constants.
 pub(super) const MAX_FOLDED: usize = 1 << 22;
 
-/// Integers known now, each of the form `a·N + b`: integer constants and shape arithmetic.
+/// Known integers of the form `a·N + b`: integer constants and shape arithmetic.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Ints {
     pub dtype: DType,
@@ -30,12 +30,12 @@ pub(super) struct Ints {
 }
 
 impl Ints {
-    /// The entries, where none depends on `N`.
+    /// Entries, if none depends on `N`.
     pub fn constants(&self) -> Option<Vec<i64>> {
         self.entries.iter().map(|entry| entry.constant()).collect()
     }
 
-    /// As a tensor, where no entry depends on `N`.
+    /// Tensor of the entries, if none depends on `N`.
     pub fn tensor(&self) -> Option<Tensor> {
         let values = self.constants()?;
         let data = match self.dtype {
@@ -47,7 +47,7 @@ impl Ints {
     }
 }
 
-/// The meaning of a name of the model.
+/// Meaning of a name in the model.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Item {
     Value(ValueId),
@@ -68,7 +68,7 @@ impl Shaped {
     }
 }
 
-/// A rule's answer.
+/// Result of a rule.
 pub(super) enum Outcome {
     /// Output 0 is this input.
     Alias(Item),
@@ -76,30 +76,30 @@ pub(super) enum Outcome {
     Ints(Ints),
     /// Output 0 is a constant.
     Constant(Tensor),
-    /// The node as it stands, with these outputs.
+    /// The node is kept, with these outputs.
     Node(Vec<Shaped>),
     /// A `Reshape` or `Expand` of one input.
     Canonical { op: &'static str, input: ValueId, output: Shaped },
-    /// A constant, expanded to a shape that has the batch.
+    /// A constant, expanded to a shape that includes the batch.
     Expanded { constant: Tensor, output: Shaped },
-    /// Other nodes, each of which goes through its own rule.
+    /// Other nodes, each processed by its own rule.
     Rewritten(Rewritten),
-    /// The outputs, one by one, are known integers.
+    /// All outputs are known integers.
     Parts(Vec<Ints>),
-    /// Other nodes in the place of this one: output `k` is that of step `outputs[k]`.
+    /// Other nodes that replace this node. Output `k` is that of step `outputs[k]`.
     Steps { steps: Vec<Step>, outputs: Vec<usize> },
 }
 
-/// A node in terms of others.
+/// Node expressed by other nodes.
 #[derive(Default)]
 pub(super) struct Rewritten {
-    /// In order; the last writes output 0.
+    /// Nodes in order. The last writes output 0.
     pub nodes: Vec<NodeProto>,
     /// Integers that they read, by name.
     pub ints: Vec<(String, Ints)>,
 }
 
-/// A node that stands for a part of another, with one output.
+/// Node with one output that implements a part of another node.
 pub(super) struct Step {
     pub op: &'static str,
     pub inputs: Vec<Source>,
@@ -107,23 +107,23 @@ pub(super) struct Step {
     pub output: Shaped,
 }
 
-/// The input of a [`Step`].
+/// Input of a [`Step`].
 #[derive(Clone)]
 pub(super) enum Source {
     Value(ValueId),
     Constant(Tensor),
-    /// The output of an earlier step.
+    /// Output of an earlier step.
     Step(usize),
 }
 
 impl Source {
-    /// Known integers, each the same for every number of samples.
+    /// Known integers that are the same for every number of samples.
     pub fn integers(values: &[i64]) -> Source {
         Source::Constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
     }
 }
 
-/// An input as data: a value, or known integers as a constant.
+/// Input as data: a value, or known integers as a constant.
 #[derive(Clone)]
 pub(super) struct Data<'a> {
     pub name: &'a str,
@@ -133,12 +133,12 @@ pub(super) struct Data<'a> {
 
 pub(super) type Ruled = Result<Outcome, GraphError>;
 
-/// One node, its inputs resolved.
+/// Node with resolved inputs.
 pub(super) struct Site<'a> {
     pub node: &'a NodeProto,
     pub name: &'a str,
     pub opset: i64,
-    /// The batch size that the export fixed; `None` where the batch is symbolic.
+    /// Batch size that the export fixed. `None` if the batch is symbolic.
     pub fixed_batch: Option<usize>,
     pub inputs: Vec<Option<Item>>,
     pub values: &'a [Value],
@@ -168,7 +168,7 @@ impl<'a> Site<'a> {
         Ok(&self.values[self.id(index)?.0])
     }
 
-    /// A value of float elements.
+    /// Input value with float elements.
     pub fn float(&self, index: usize) -> Result<&'a Value, GraphError> {
         let value = self.value(index)?;
         if value.dtype.is_float() {
@@ -177,7 +177,7 @@ impl<'a> Site<'a> {
         Err(self.invalid(format!("input {index} ('{}') is {}, not float", value.name, value.dtype.name())))
     }
 
-    /// Input `index` as data, also where it is known integers.
+    /// Input `index` as data, including known integers.
     pub fn data(&self, index: usize) -> Result<Data<'a>, GraphError> {
         if let Some(Some(Item::Ints(ints))) = self.inputs.get(index) {
             let tensor = ints
@@ -194,7 +194,7 @@ impl<'a> Site<'a> {
         matches!(self.inputs.get(index), Some(Some(_)))
     }
 
-    /// Float numbers known now, where the input is present.
+    /// Known floats, if the input is present.
     pub fn floats(&self, index: usize) -> Result<Option<Vec<f32>>, GraphError> {
         if !self.has(index) {
             return Ok(None);
@@ -211,7 +211,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Integers that must be the same for every number of samples, where the input is present.
+    /// Integers that must be the same for every number of samples, if the input is present.
     pub fn constants(&self, index: usize) -> Result<Option<Vec<i64>>, GraphError> {
         if !self.has(index) {
             return Ok(None);
@@ -223,7 +223,7 @@ impl<'a> Site<'a> {
         Ok(Some(values))
     }
 
-    /// Integers known now.
+    /// Known integers.
     pub fn ints(&self, index: usize) -> Result<&Ints, GraphError> {
         match self.inputs.get(index) {
             Some(Some(Item::Ints(ints))) => Ok(ints),
@@ -235,7 +235,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// An integer-list attribute with every entry in range.
+    /// Integer list attribute, with every entry checked to be in range.
     pub fn attr_ints(&self, name: &str) -> Result<Option<Vec<i64>>, GraphError> {
         let values = attr_ints(self.attributes(), name).map(<[i64]>::to_vec);
         if let Some(values) = &values {
@@ -249,14 +249,14 @@ impl<'a> Site<'a> {
     }
 
     fn bounded(&self, values: &[i64]) -> Result<(), GraphError> {
-        // Exporters write "to the end" as the largest numbers of either sign.
+        // Exporters write "to the end" as the largest integers of either sign.
         match values.iter().find(|v| (MAX_EXTENT as u64 + 1..i64::MAX as u64).contains(&v.unsigned_abs())) {
             Some(v) => Err(self.invalid(format!("the number {v} is out of range"))),
             None => Ok(()),
         }
     }
 
-    /// `axis` counted from the front of a value of rank `rank`.
+    /// Non-negative index of `axis` in a value of rank `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> Result<usize, GraphError> {
         let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
         usize::try_from(counted)
@@ -282,7 +282,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// A symbolic batch would have said which entry is the batch.
+    /// With a symbolic batch, the export would show which entry is the batch.
     pub fn export_remedy(&self) -> String {
         "export with a symbolic batch (dynamic_axes={'input': {0: 'N'}} for the TorchScript exporter, \
          dynamic_shapes=({0: torch.export.Dim('N')},) with dynamo=True)"

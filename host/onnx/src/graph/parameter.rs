@@ -1,17 +1,18 @@
-//! Choice of the trained initializers: one rule, with a reason for each that `damper inspect` prints.
+//! Selects the trained initializers by one rule, with a reason for each that `damper inspect` prints.
 //!
-//! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
-//! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
-//! exporter's name or with several readers, masks, sines and cosines, outputs of `Constant` nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
-//! table is one in the source. What only shifts or scales an input, or weights the loss, is a constant of the source, too: see
-//! `data_flow`. [`GraphOptions`] override it. What only comparisons, integers, conditions and steps
-//! depend on is never a parameter: it has no gradient, and noise alone would move it.
+//! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant. Exporters
+//! write a scale of 1 and a bias of 0 for a norm without weights and for a decomposed GroupNorm. Other constants are
+//! exponents and other settings, masks, sines and cosines, outputs of `Constant` nodes, and scalars with an exporter's
+//! name or with several readers. So is anything that only shifts or scales an input, or that weights the loss (see
+//! `data_flow`). The rows of a learned position embedding, looked up with constant indices and folded, are a parameter,
+//! like the embedding matrix in the source. An initializer that reaches outputs only through comparisons, integers,
+//! conditions and steps is never a parameter. It has no gradient, so only noise would change it.
 //!
-//! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
-//! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of several elements that are all
-//! equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
-//! another weight and are thus one layer applied twice. Other values that several nodes read are one parameter. Copies
-//! that constant folding made are read from the first again: see `ties`. [`GraphOptions`] override it.
+//! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under each lost name, and
+//! each such alias is a separate parameter. The dynamo exporter leaves no trace. An initializer of several equal
+//! elements (a norm's initial scale) with several readers becomes a parameter for each reader. The exception is readers
+//! that share another weight: they are one layer applied twice. Any other shared initializer is one parameter. Copies
+//! from constant folding are read from the original again (see `ties`). [`GraphOptions`] override both rules.
 
 mod by_record;
 mod constants;
@@ -40,33 +41,33 @@ use reads::Reads;
 pub use ties::retie;
 pub(super) use ties::{find as ties, retie_graph};
 
-/// An initializer as `damper inspect` prints it.
+/// Initializer as `damper inspect` prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Initializer {
-    /// Its name, or the alias or split name under which it is a parameter of its own.
+    /// Its name, or the alias or split name under which it is a separate parameter.
     pub name: String,
-    /// Its extents.
+    /// Extents.
     pub shape: Vec<usize>,
     /// True if it is trained.
     pub trained: bool,
-    /// Why, or why not.
+    /// Reason for the decision.
     pub reason: String,
 }
 
-/// The verdicts on a model's initializers.
+/// Decisions on a model's initializers.
 pub(super) struct Decisions {
     pub floats: Vec<Float>,
     /// Initializers of other types.
     pub others: Vec<Initializer>,
-    /// (node, the name it reads) to the name of the parameter split off for it.
+    /// Maps (node, name it reads) to the name of the parameter split off for it.
     pub splits: HashMap<(usize, String), String>,
     /// Nodes that an output depends on.
     pub live: HashSet<usize>,
-    /// One line each.
+    /// Warnings, one line each.
     pub warnings: Vec<String>,
 }
 
-/// The origin of a candidate.
+/// Origin of a candidate.
 enum Source<'a> {
     Initializer,
     Alias(&'a str),
@@ -131,7 +132,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let Some(name) = node.output.first() else {
             continue;
         };
-        // Other constants stay what they are; only the options `train` and `only` make one a parameter.
+        // Other constants stay constants. Only the options `train` and `only` can make them parameters.
         if !glob::any(&options.train, name) && !glob::any(&options.only, name) {
             continue;
         }
@@ -150,7 +151,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
 }
 
-/// Notes the weights of an unknown origin whose values another has, too.
+/// Notes trained weights of unknown origin that have the same values as another weight.
 fn note_equal(floats: &mut [Float], is_unknown: impl Fn(&str) -> bool) {
     let unknown = floats.iter().filter(|float| float.trained && is_unknown(&float.name));
     let weights: Vec<(&str, &Tensor)> = unknown.map(|float| (float.name.as_str(), &float.tensor)).collect();
@@ -160,7 +161,7 @@ fn note_equal(floats: &mut [Float], is_unknown: impl Fn(&str) -> bool) {
     }
 }
 
-/// Initializers that are no float tensors.
+/// Initializers that are not float tensors.
 fn others(graph: &GraphProto, tensors: &HashMap<&str, Tensor>) -> Vec<Initializer> {
     let mut others = Vec::new();
     for proto in &graph.initializer {
@@ -177,7 +178,7 @@ fn others(graph: &GraphProto, tensors: &HashMap<&str, Tensor>) -> Vec<Initialize
     others
 }
 
-/// Fails if a setting names what there is not, or two of them exclude each other.
+/// Fails if a setting matches nothing, or if two settings contradict each other.
 fn check_settings(options: &GraphOptions, floats: &[Float], others: &[Initializer]) -> Result<(), GraphError> {
     for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
@@ -214,7 +215,7 @@ fn check_settings(options: &GraphOptions, floats: &[Float], others: &[Initialize
     Ok(())
 }
 
-/// The weights of integers, each under the name of the node's output that has it as floats.
+/// Weights stored as integers, each under the name of the node output with its float values.
 fn weights_of_integers<'a>(
     graph: &'a GraphProto,
     reads: &Reads<'_>,
@@ -235,35 +236,35 @@ fn weights_of_integers<'a>(
     Ok(weights)
 }
 
-/// If a parameter is trained, the reason, and what to warn of.
+/// True if a candidate is trained, with the reason and an optional warning.
 type Judged = (bool, String, Option<Note>);
 
 fn frozen(why: &str) -> Judged {
     (false, format!("not trained: {why}"), None)
 }
 
-/// A float tensor that may be trained.
+/// Float tensor that may be trained.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     name: &'a str,
     tensor: &'a Tensor,
     source: &'a Source<'a>,
-    /// Nodes that read it, and at which input.
+    /// Readers: nodes and input slots.
     read_by: &'a [(usize, usize)],
 }
 
 impl<'a> Candidate<'a> {
-    /// The initializer that it was split from, or itself.
+    /// Name of the initializer from which it was split, or its own name.
     fn split_from(&self) -> &'a str {
         if let Source::Split(base) = self.source { base } else { self.name }
     }
 }
 
-/// The model and the settings that decide on candidates.
+/// Model and settings for the decisions on candidates.
 struct Judge<'a> {
     graph: &'a GraphProto,
     record: &'a ExportRecord,
-    /// Initializers that have a name after the modules that read them, for the exporter left them without.
+    /// Initializers that were unnamed in the export. They are named after the modules that read them.
     renamed: &'a HashSet<&'a str>,
     reads: &'a Reads<'a>,
     flow: &'a DataFlow<'a>,
@@ -272,12 +273,12 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns true if the exporter made the name of an initializer up.
+    /// Returns true if the exporter generated the name of the initializer.
     fn is_invented(&self, name: &str) -> bool {
         source::is_exporters_name(name) || self.renamed.contains(name)
     }
 
-    /// Decides if the candidate is trained; gives the reason and warnings.
+    /// Decides if the candidate is trained, with the reason and warnings.
     fn judge(&self, candidate: Candidate<'_>) -> Judged {
         let Self { graph, reads, .. } = *self;
         let Candidate { name, tensor, read_by, .. } = candidate;
@@ -290,7 +291,7 @@ impl Judge<'_> {
         if data.is_empty() {
             return frozen("it has no elements");
         }
-        // What gets no gradient would be moved by the noise alone.
+        // Without a gradient, only noise would change it.
         if read_by.iter().all(|&(node, slot)| !reads.returns_gradients(graph, node, slot)) {
             let (node, slot) = first;
             let reader = &graph.node[node];
@@ -301,7 +302,7 @@ impl Judge<'_> {
         if let Some(judged) = self.asked(name).or_else(|| self.by_record(candidate)) {
             return judged;
         }
-        // The use that names a tied weight, not the exchange of axes put before another one.
+        // The reader that names a tied weight, not the transpose or reshape before another reader.
         let own = read_by.iter().find(|read| !reads::is_exchange(&graph.node[read.0]));
         let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
         let reader = &graph.node[node];
@@ -351,7 +352,7 @@ impl Judge<'_> {
         None
     }
 
-    /// Decides by the nodes that read the candidate, if none of them has it as a weight.
+    /// Decides by the candidate's readers, if none of them uses it as a weight.
     fn by_uses(
         &self,
         candidate: Candidate<'_>,
@@ -385,7 +386,7 @@ impl Judge<'_> {
                 "a single number that the exporter named; `train` '{name}' if it is a weight"
             )));
         }
-        // A name with a dot is an attribute's of a module.
+        // A name with a dot belongs to a module's attribute.
         if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
             return Some(frozen(&format!(
                 "a scalar with {} readers, which exporters merge from equal constants; `train` '{name}' if it is one weight",
@@ -395,12 +396,12 @@ impl Judge<'_> {
         None
     }
 
-    /// Decides by the candidate's values, if they are no weight's.
+    /// Decides by the candidate's values, if they cannot be those of a weight.
     fn by_values(&self, candidate: Candidate<'_>, data: &[f32]) -> Option<Judged> {
         let Self { graph, flow, tensors, .. } = *self;
         let Candidate { name, tensor, read_by, .. } = candidate;
         let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
-        // The weight of a layer is no mask, whatever it holds.
+        // The weight of a layer is not a mask, whatever its values.
         if all(&|node, _| !reads::is_layer(&graph.node[node].op_type)) {
             let why = "a mask: it holds infinities or numbers far below 0";
             match constants::mask(&tensor.shape, data) {
@@ -418,7 +419,7 @@ impl Judge<'_> {
         if let Some(why) = constants::written(tensor, data) {
             return Some(frozen(why));
         }
-        // A damaged weight is refused, not frozen.
+        // A damaged weight is an error, and is not frozen.
         let node = flow.unexplained(name, tensor, read_by).filter(|_| data.iter().all(|x| x.is_finite()));
         if let Some(node) = node {
             let why = format!(
@@ -462,7 +463,7 @@ impl Judge<'_> {
                 let is_known = is_chosen(name) || self.is_shared_in_source(name, tensor, read_by);
                 (!is_known && notes::is_shared(graph, read_by)).then_some(Note::Shared)
             }
-            // An alias keeps the name that the source gives it.
+            // An alias keeps its name in the source.
             Source::Alias(_) | Source::Constant => None,
         }
     }

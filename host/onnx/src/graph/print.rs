@@ -1,4 +1,4 @@
-//! A graph as text, one value a line: for debugging and for tests.
+//! Text form of a graph, one value per line, for debugging and tests.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::batch::show;
 use super::{Graph, Origin, ValueId};
 
 impl fmt::Display for Graph {
-    /// `name: dtype[shape] = Op(inputs)`, the batch axis written with its `N`.
+    /// Writes `name: dtype[shape] = Op(inputs)`. The batch axis includes `N`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let typed = |id: ValueId| {
             let value = self.value(id);

@@ -1,49 +1,50 @@
-//! Weights that are stored as integers with a scale for each channel: what `DequantizeLinear` computes of constants.
+//! Weights stored as integers with a scale for each channel: results of `DequantizeLinear` on constants.
 
 use super::{Tensor, TensorData};
 use crate::pb::tensor_proto::{DataLocation, DataType};
 use crate::pb::{GraphProto, NodeProto, TensorProto};
 use crate::{attr_int, attr_tensor, decode_tensor, find_attr};
 
-/// A weight of 8-bit integers: element `i` is `(values[i] − zeros[c]) · scales[c]`, rounded once to f32, with `c` the index of `i` along the axis
-/// of the channels. Weights of unsigned integers are these, less 128.
+/// Weight of 8-bit integers. Element `i` is `(values[i] − zeros[c]) · scales[c]`, rounded once to f32, with `c` the
+/// index of `i` along the channel axis. Unsigned integers are stored minus 128.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuantizedTensor {
     /// Extents.
     pub shape: Vec<usize>,
-    /// In row-major order.
+    /// Integers in row-major order.
     pub values: Vec<i8>,
-    /// One for all elements, or one for each channel.
+    /// One scale for all elements, or one for each channel.
     pub scales: Vec<f32>,
-    /// As many as `scales`.
+    /// Zero points, as many as `scales`.
     pub zeros: Vec<i8>,
-    /// Elements of the axes behind that of the channels.
+    /// Number of elements in the axes after the channel axis.
     pub inner: usize,
 }
 
-/// A weight of integers, read.
+/// Decoded integer weight.
 pub(super) struct Read {
-    /// Its elements.
+    /// Elements as floats.
     pub tensor: Tensor,
-    /// None of 32-bit integers.
+    /// Stored form. `None` for 32-bit integers.
     pub quantized: Option<QuantizedTensor>,
-    /// Why it is not trained.
+    /// Reason why it is not trained.
     pub reason: String,
 }
 
-/// Integers as they are stored.
+/// Stored integers.
 struct Integers {
     shape: Vec<usize>,
     values: Vec<i32>,
     data_type: DataType,
 }
 
-/// Returns true if `tensor` holds integers that only `DequantizeLinear` reads.
+/// Returns true if `tensor` has 8-bit integers, which only `DequantizeLinear` reads.
 pub(super) fn is_quantized(tensor: &TensorProto) -> bool {
     [DataType::Int8, DataType::Uint8].iter().any(|of| *of as i32 == tensor.data_type)
 }
 
-/// The weight that `node`, a `DequantizeLinear`, computes; `None` where what it reads is no constant of integers. An error is the reason.
+/// Weight that `node`, a `DequantizeLinear`, computes. `None` if its input is not an integer constant. An error is the
+/// reason why it cannot be read.
 pub(super) fn read(graph: &GraphProto, node: &NodeProto) -> Option<Result<Read, String>> {
     let x = stored(graph, node.input.first()?)?;
     let data_type = DataType::try_from(x.data_type).ok()?;
@@ -58,7 +59,7 @@ pub(super) fn read(graph: &GraphProto, node: &NodeProto) -> Option<Result<Read, 
     Some(weight(node, &x, &scale, zero.as_ref()))
 }
 
-/// An initializer, or the value of a `Constant`.
+/// Initializer, or value of a `Constant`.
 fn stored(graph: &GraphProto, name: &str) -> Option<TensorProto> {
     if let Some(tensor) = graph.initializer.iter().find(|tensor| tensor.name == name) {
         return Some(tensor.clone());
@@ -183,7 +184,7 @@ mod tests {
         read(graph, &graph.node[0]).expect("a constant")
     }
 
-    // Signed and unsigned, one scale and one a channel along either axis, with zero points and without.
+    // Signed and unsigned, with one scale or one per channel along either axis, with and without zero points.
     #[test]
     fn elements_match_definition() {
         let scales = || make_tensor_f32("s", &[2], &[0.5, -0.25]);
@@ -212,7 +213,7 @@ mod tests {
         assert!(read.tensor.as_f32().unwrap() == [524288.0, 0.75] && read.quantized.is_none());
     }
 
-    // What cannot be read is an error that says why; activations are none of this file's.
+    // An unreadable weight is an error with a reason. Activations are not handled here.
     #[test]
     fn damaged_weights_are_errors() {
         let scales = || make_tensor_f32("s", &[2], &[0.5, 0.25]);

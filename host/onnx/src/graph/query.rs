@@ -1,21 +1,21 @@
-//! Questions that the stages behind the graph ask.
+//! Queries on a graph for later stages.
 
 mod part;
 
 use super::{Graph, Origin, Parameter, Tensor, Value, ValueId};
 
 impl Graph {
-    /// The value behind an id.
+    /// Value with the given id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }
 
-    /// The value called `name`.
+    /// Id of the value with the name `name`.
     pub fn find(&self, name: &str) -> Option<ValueId> {
         self.values.iter().position(|value| value.name == name).map(ValueId)
     }
 
-    /// For each value, the nodes that read it, as (index in `nodes`, input slot), in order.
+    /// Readers of each value, as (index in `nodes`, input slot), in order.
     pub fn consumers(&self) -> Vec<Vec<(usize, usize)>> {
         let mut consumers = vec![Vec::new(); self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -28,7 +28,7 @@ impl Graph {
         consumers
     }
 
-    /// The tensor of a value that is the same for the whole run: a constant, or a parameter that is not trained.
+    /// Tensor of a value that is the same for the whole run: a constant, or a parameter that is not trained.
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         match &self.value(id).origin {
             Origin::Constant(tensor) => Some(tensor),
@@ -40,7 +40,7 @@ impl Graph {
         }
     }
 
-    /// The trained parameters, in order.
+    /// Trained parameters, in order.
     pub fn trained(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| parameter.trained)
     }

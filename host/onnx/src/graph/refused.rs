@@ -1,6 +1,6 @@
-//! Known offenders: operators that are refused by name, with the reason and the usual replacement.
+//! Operators that are never supported, with the reason and the usual replacement.
 
-/// An operator that is never accepted, whatever its inputs.
+/// Operator that is an error with any inputs.
 pub(super) struct Refused {
     pub op: &'static str,
     pub reason: &'static str,
@@ -21,7 +21,7 @@ const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afte
 const TREES: &str = "decision trees are steps, so they have no gradient";
 const UNLIKE_TREES: &str = "train a network for this task: a file of trees holds nothing that gradients could train";
 
-/// Every refused operator, sorted by name.
+/// All such operators, sorted by name.
 pub(super) const REFUSED: &[Refused] = &[
     Refused {
         op: "BatchNormalization",
@@ -76,7 +76,7 @@ pub(super) const REFUSED: &[Refused] = &[
     },
 ];
 
-/// The entry of operator `op` of `domain`. The two domains of ONNX share no name.
+/// Entry of operator `op` of `domain`. The two domains of ONNX have no common names.
 pub(super) fn find(domain: &str, op: &str) -> Option<&'static Refused> {
     let is_of_onnx = matches!(domain, "" | "ai.onnx" | "ai.onnx.ml");
     REFUSED.iter().find(|refused| is_of_onnx && refused.op == op)
@@ -86,7 +86,7 @@ pub(super) fn find(domain: &str, op: &str) -> Option<&'static Refused> {
 mod tests {
     use super::*;
 
-    // The list names every operator once, and none of them has a rule.
+    // The list contains every operator once, and none of them has a rule.
     #[test]
     fn unsupported_operators_are_unique() {
         for pair in REFUSED.windows(2) {

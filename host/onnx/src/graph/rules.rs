@@ -1,4 +1,4 @@
-//! The operators that have a rule: one ordered table.
+//! Table of the operators that have a rule, sorted by name.
 
 use super::node::{Ruled, Site};
 use super::shape::{
@@ -6,10 +6,10 @@ use super::shape::{
     matmul, norm, pad, pool, recurrent, reduce, reshape, resize, scatter, select, softmax, tile, transpose, triangle,
 };
 
-/// A rule: the shapes of a node's outputs, and where the batch lies in them.
+/// Rule that computes the shapes and batch axes of a node's outputs.
 pub(super) type Rule = fn(&Site<'_>) -> Ruled;
 
-/// Operator and rule, sorted by operator.
+/// Operators and their rules, sorted by operator.
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Abs", elementwise::signed),
     ("Acos", elementwise::unary),
@@ -143,7 +143,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Xor", elementwise::logic),
 ];
 
-/// The rule of `op`.
+/// Rule of `op`.
 pub(super) fn find(op: &str) -> Option<Rule> {
     RULES.iter().find(|(name, _)| *name == op).map(|(_, rule)| *rule)
 }
@@ -152,7 +152,7 @@ pub(super) fn find(op: &str) -> Option<Rule> {
 mod tests {
     use super::*;
 
-    // The rules are sorted and name each operator once.
+    // The rules are sorted, with each operator once.
     #[test]
     fn rules_are_sorted_and_unique() {
         for pair in RULES.windows(2) {

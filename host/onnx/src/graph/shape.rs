@@ -1,4 +1,4 @@
-//! Shape and batch-axis rules, one operator family a file.
+//! Shape and batch-axis rules, with one file for each operator family.
 
 pub(super) mod arg;
 pub(super) mod attention;

@@ -1,11 +1,11 @@
-//! The form of models that the rules know, whatever operator set or exporter wrote the file.
+//! Converts models of any supported opset or exporter to the form that the rules support.
 //!
 //! - Weights in `Constant` nodes become initializers.
-//! - Nodes of older operator sets become those of set 13.
+//! - Nodes from before opset 13 become nodes of opset 17.
 //! - Inputs with a public value become constants.
-//! - Samples lie along axis 0 of every other input.
+//! - Samples are along axis 0 of every other input.
 //!
-//! Names stay, so what is trained is written into the file as it was.
+//! Names stay the same, so trained parameters can be written to the original file.
 
 mod bind;
 mod inline;
@@ -23,35 +23,36 @@ pub(super) use inline::{Flow, MAX_ROUNDS, inline};
 pub(super) use upgrade::FLATTENS;
 pub use weights::hoist_weights;
 
-/// Operator sets whose nodes are read.
+/// Supported opsets.
 pub(super) const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
 
-/// The newest set whose nodes the rules know. Later sets, up to the last of [`OPSETS`], add element types alone to the same operators.
+/// Newest opset whose nodes the rules support. Later opsets, up to the last of [`OPSETS`], only add element types to
+/// the same operators.
 const NEWEST_RULES: i64 = 21;
 
-/// The set that older nodes are written in.
+/// Opset to which older nodes are converted.
 const UPGRADED: i64 = 17;
 
-/// A model in the form that rules know.
+/// Model in the form that the rules support.
 pub(super) struct Standard {
-    /// The graph.
+    /// Graph.
     pub graph: GraphProto,
-    /// The operator set of its nodes.
+    /// Opset of its nodes.
     pub opset: i64,
-    /// One line each.
+    /// Notes, one line each.
     pub notes: Vec<String>,
 }
 
-/// The model's version of the standard operator set, or 0 if it names none.
+/// Version of the model's standard opset, or 0 if it imports none.
 pub(super) fn opset(model: &ModelProto) -> i64 {
     let standard = |domain: &str| matches!(domain, "" | "ai.onnx");
     model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version)
 }
 
-/// Brings `model` into the form that the rules know, each tied weight once.
+/// Converts `model` to the form that the rules support, with each tied weight once.
 ///
 /// # Errors
-/// [`GraphError`]: the operator set, a node of it, or an input's value.
+/// [`GraphError`] for an unsupported opset, a node that cannot be converted, or an invalid input value.
 pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Standard, GraphError> {
     let written = opset(model);
     if !OPSETS.contains(&written) {
@@ -65,7 +66,7 @@ pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Sta
     let mut graph =
         model.graph.clone().ok_or_else(|| GraphError::Model("the model has no graph; export it again".into()))?;
     hoist_weights(&mut graph, false);
-    // Weights in branches are not tied, because the outer graph does not show who reads them.
+    // Weights in subgraphs are not tied because the outer graph does not show their readers.
     if !has_branches(&graph)
         && let Some(tied) = retie_graph(&graph, options)?
     {

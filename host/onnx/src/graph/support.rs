@@ -1,15 +1,15 @@
-//! Support of an operator, without a graph: for `damper inspect`.
+//! Operator support, without a graph, for `damper inspect`.
 
 use super::{refused, rules};
 
-/// The support of an operator.
+/// Support of an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Support {
-    /// There is a rule; it may still refuse a node that mixes samples.
+    /// There is a rule, which may still reject a node that mixes samples.
     Ruled,
-    /// It is never accepted: reason and remedy.
+    /// Never supported: reason and fix.
     Refused(String),
-    /// There is no rule.
+    /// No rule exists.
     Unknown,
 }
 
@@ -18,7 +18,7 @@ pub fn support(domain: &str, op: &str) -> Support {
     if let Some(refused) = refused::find(domain, op) {
         return Support::Refused(format!("{}; {}", refused.reason, refused.remedy));
     }
-    // A constant is folded before any rule is looked for.
+    // Constants are folded before any rule is applied.
     let is_ruled = matches!(domain, "" | "ai.onnx") && (op == "Constant" || rules::find(op).is_some());
     if is_ruled { Support::Ruled } else { Support::Unknown }
 }

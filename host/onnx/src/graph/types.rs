@@ -1,4 +1,4 @@
-//! The typed graph and its parts.
+//! Typed graph and its parts.
 
 use super::QuantizedTensor;
 use crate::{DType, Tensor};
@@ -7,98 +7,99 @@ use crate::{DType, Tensor};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ValueId(pub usize);
 
-/// Where the samples of a batch lie in a value: axis `axis` has the extent `outer · N · inner`, and the sample index is
-/// the middle digit. Plain axis 0 is `{ axis: 0, outer: 1, inner: 1 }`; rows of `(N·T, d)` are `{ 0, 1, T }`.
+/// Position of the samples of a batch in a value. Axis `axis` has the extent `outer · N · inner`, and the sample index
+/// is the middle digit. Plain axis 0 is `{ axis: 0, outer: 1, inner: 1 }`. Rows of `(N·T, d)` are `{ 0, 1, T }`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchAxis {
-    /// The axis that holds the samples.
+    /// Axis that contains the samples.
     pub axis: usize,
-    /// Digits of the extent before the sample.
+    /// Factor of the extent before the sample digit.
     pub outer: usize,
-    /// Digits of the extent after the sample.
+    /// Factor of the extent after the sample digit.
     pub inner: usize,
 }
 
 /// The source of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Origin {
-    /// A data input of the model (always batched, batch axis 0).
+    /// Data input of the model. Always batched, with batch axis 0.
     Input,
     /// `Graph::parameters[i]`: an initializer. Never batched.
     Parameter(usize),
-    /// A constant known now. Never batched.
+    /// Known constant. Never batched.
     Constant(Tensor),
     /// Output `slot` of `Graph::nodes[node]`.
     Node {
         /// Index in [`Graph::nodes`].
         node: usize,
-        /// The index of its output.
+        /// Index of the output.
         slot: usize,
     },
 }
 
-/// One value of the graph.
+/// Value of the graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
-    /// The name in the model (unique).
+    /// Unique name in the model.
     pub name: String,
-    /// The element type.
+    /// Element type.
     pub dtype: DType,
-    /// The shape **of a batch of one sample**: along the batch axis it is `outer · inner`.
+    /// Shape **for a batch of one sample**: along the batch axis it is `outer · inner`.
     pub shape: Vec<usize>,
-    /// `None`: the value is the same for all samples (parameters, constants, and what is computed from them alone).
+    /// Batch axis. `None` if the value is the same for all samples (parameters, constants, and values computed only
+    /// from them).
     pub batch: Option<BatchAxis>,
-    /// Its source.
+    /// Source.
     pub origin: Origin,
 }
 
-/// One operator application. Attributes keep their ONNX form; read them with the typed getters of [`crate`].
+/// Application of an operator. Attributes keep their ONNX form. Read them with the typed getters of [`crate`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// The node's name in the model, or `OP_INDEX` where it has none: what error messages say.
+    /// Name in the model, or `OP_INDEX` if it has none. Error messages use it.
     pub name: String,
     /// Operator of the standard domain.
     pub op: String,
-    /// `None` for an optional input that is absent.
+    /// Inputs. `None` for an absent optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// At least one.
+    /// Outputs, at least one.
     pub outputs: Vec<ValueId>,
-    /// As in the model; none for `Reshape` and `Expand`.
+    /// Attributes as in the model. Empty for `Reshape` and `Expand`.
     pub attributes: Vec<crate::pb::AttributeProto>,
 }
 
-/// An initializer, and whether it is trained.
+/// Initializer, with the decision if it is trained.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {
-    /// The name under which the emitted graph takes it and reports its gradient.
+    /// Name under which the emitted graph takes it and returns its gradient.
     pub name: String,
-    /// The value that stands for it.
+    /// Its value in the graph.
     pub value: ValueId,
-    /// The values in the model file.
+    /// Values in the model file.
     pub initial: Tensor,
-    /// The same values as the file has them, if they are 8-bit integers. Then it is not trained.
+    /// The stored form, if that is 8-bit integers. Then it is not trained.
     pub quantized: Option<QuantizedTensor>,
-    /// True if it gets a gradient. One that does not is a constant of the run: see [`Graph::constant`].
+    /// True if it gets a gradient. Otherwise it is a constant of the run (see [`Graph::constant`]).
     pub trained: bool,
-    /// Why it is trained or not, as `damper inspect` prints it.
+    /// Reason for the decision, as `damper inspect` prints it.
     pub reason: String,
 }
 
-/// A model as a typed graph.
+/// Model as a typed graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Graph {
-    /// Version of the standard operator set the nodes are written in.
+    /// Version of the standard opset of the nodes.
     pub opset: i64,
-    /// Every value, indexed by [`ValueId`].
+    /// All values, indexed by [`ValueId`].
     pub values: Vec<Value>,
-    /// In topological order.
+    /// Nodes in topological order.
     pub nodes: Vec<Node>,
-    /// The data inputs, in the model's order, those too that no output depends on.
+    /// Data inputs in the model's order, including those that no output depends on.
     pub inputs: Vec<ValueId>,
-    /// The model's outputs, in its order and under its names.
+    /// Outputs of the model, with its order and names.
     pub outputs: Vec<ValueId>,
     /// Float initializers, trained or not, that an output depends on.
     pub parameters: Vec<Parameter>,
-    /// Remarks on the parameters before training: one line each.
+    /// Warnings about the parameters before training, one line each.
     pub warnings: Vec<String>,
 }

@@ -1,6 +1,7 @@
-//! Tensors that a model keeps in other files, read into the model.
+//! Reads external tensors into a model.
 //!
-//! A file lies in the model's folder or below it, no two tensors share bytes of it in part, and it has all of their bytes.
+//! A file must be in the model's folder or a subfolder. No two tensors may overlap partly in it, and it must contain
+//! all of their bytes.
 
 use super::bytes::{LoadError, map};
 use crate::pb::tensor_proto::DataLocation;
@@ -11,13 +12,13 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-/// Tensors of fewer bytes are copied.
+/// Tensors below this size are copied.
 const SMALL: usize = 1 << 20;
 
-/// Graphs inside nodes are searched to this depth.
+/// Maximum depth of nested subgraphs in the search.
 const DEEPEST: usize = 32;
 
-/// Reads the tensors of `model` that are in files of `folder`. `file` is what errors call the model.
+/// Reads the tensors of `model` that are in files of `folder`. Errors refer to the model as `file`.
 pub(super) fn read(model: &mut ModelProto, folder: &Path, file: &str) -> Result<(), LoadError> {
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
     let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new(), copies: HashMap::new() };
@@ -43,9 +44,9 @@ struct Files<'a> {
     folder: &'a Path,
     model: &'a str,
     read: HashMap<String, Bytes>,
-    /// Ranges of each file that a tensor has.
+    /// Ranges of each file that tensors use.
     taken: HashMap<String, Vec<(usize, usize)>>,
-    /// Copies of small ranges, one for all of their tensors.
+    /// Copies of small ranges, each shared by all of its tensors.
     copies: HashMap<(String, usize, usize), Bytes>,
 }
 
@@ -85,7 +86,7 @@ impl Files<'_> {
         if !taken.contains(&(offset, end)) {
             taken.push((offset, end));
         }
-        // A map of the file stays as long as a part of it is used.
+        // A part in use keeps the whole file mapped.
         let data = bytes.slice(offset..end);
         tensor.raw_data = match data.len() < SMALL {
             true => {
@@ -99,7 +100,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// The bytes of the file at `location`.
+    /// Bytes of the file at `location`.
     fn bytes(&mut self, location: &str) -> Result<Bytes, String> {
         if let Some(bytes) = self.read.get(location) {
             return Ok(bytes.clone());
@@ -139,7 +140,7 @@ mod tests {
     use crate::{decode_tensor, encode, load};
     use std::path::PathBuf;
 
-    /// A new folder with a file of the floats 0 to 3.
+    /// Creates a folder with a file of the floats 0 to 3.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("damper-external-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -183,7 +184,7 @@ mod tests {
             read.as_f32().unwrap().to_vec()
         };
         assert_eq!([values(0), values(1)], [[0.0, 1.0], [2.0, 3.0]]);
-        // Tensors of one range share one copy.
+        // Tensors with the same range share one copy.
         let tensors = vec![tensor("a", "weights.bin", "0", "8"), tensor("b", "weights.bin", "0", "8")];
         let graph = read(&folder, tensors).unwrap().graph.unwrap();
         assert_eq!(graph.initializer[0].raw_data.as_ptr(), graph.initializer[1].raw_data.as_ptr());

@@ -1,16 +1,16 @@
-//! A file as a protobuf buffer: its bytes are read as they are decoded.
+//! File as a protobuf buffer. Its bytes are read during decoding.
 
 use std::io::{self, Read};
 
 use prost::bytes::Buf;
 
-/// Bytes that are read at a time.
+/// Number of bytes per read.
 const PIECE: usize = 1 << 16;
 
-/// So many bytes of a reader. After an error of the reader they are zeros.
+/// Buffer over a fixed number of bytes of a reader. After an error of the reader it yields zeros.
 pub(super) struct Stream<R> {
     reader: R,
-    /// Bytes that are not taken yet.
+    /// Number of bytes that are not consumed yet.
     left: usize,
     piece: Vec<u8>,
     at: usize,
@@ -18,14 +18,14 @@ pub(super) struct Stream<R> {
 }
 
 impl<R: Read> Stream<R> {
-    /// The next `len` bytes of `reader`.
+    /// Buffer over the next `len` bytes of `reader`.
     pub(super) fn new(reader: R, len: usize) -> Self {
         let mut stream = Stream { reader, left: len, piece: vec![], at: 0, error: None };
         stream.fill();
         stream
     }
 
-    /// The error of the reader, after which nothing of what was decoded counts.
+    /// Returns the error of the reader, if any. The decoded data is then invalid.
     pub(super) fn end(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }

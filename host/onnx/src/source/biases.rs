@@ -1,7 +1,7 @@
-//! Biases of zeros that the exporter dropped.
+//! Zero biases that the exporter dropped.
 //!
-//! It writes a linear layer or a convolution without its bias if that is zero. The call still names the bias: it is an initializer of
-//! zeros again, so that it can be trained.
+//! The exporter writes a linear layer or a convolution without its bias if the bias is zero. The recorded call still
+//! names the bias. So it becomes a zero initializer again and can be trained.
 
 use super::names_in_file::{is_taken, note};
 use super::record::{ExportRecord, KIND, call};
@@ -9,7 +9,7 @@ use crate::pb::{GraphProto, NodeProto};
 use crate::{attr_int, decode_tensor, make_tensor_f32};
 use std::collections::HashMap;
 
-/// Gives `Gemm` and `Conv` nodes the zeros that their calls name as the third argument.
+/// Restores the zero biases that the calls of `Gemm` and `Conv` nodes name as the third argument.
 pub fn restore(graph: &mut GraphProto, record: &ExportRecord) {
     let nodes = graph.node.iter().enumerate();
     let found: Vec<(usize, String, usize)> =
@@ -19,7 +19,7 @@ pub fn restore(graph: &mut GraphProto, record: &ExportRecord) {
         match made.get(&name) {
             Some(known) if *known == length => {}
             Some(_) => continue,
-            // Another value has the name.
+            // Another value has this name.
             None if is_taken(graph, &name) => continue,
             None => {
                 graph.initializer.push(make_tensor_f32(&name, &[length], &vec![0.0; length]));
@@ -33,7 +33,7 @@ pub fn restore(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// The name of the bias that `node` should have.
+/// Name of the missing bias of `node`.
 fn dropped(graph: &GraphProto, record: &ExportRecord, node: &NodeProto) -> Option<String> {
     let call = call(node)?;
     let has_layer = match node.op_type.as_str() {
@@ -46,15 +46,15 @@ fn dropped(graph: &GraphProto, record: &ExportRecord, node: &NodeProto) -> Optio
     let (weight, bias) = (record.source(weight)?, record.source(bias)?);
     let stored = node.input.get(1)?;
     let is_own = stored == weight || record.parameters(stored).contains(&weight);
-    // A bias that is read elsewhere has values.
+    // A bias with another reader has values.
     let is_absent = graph.initializer.iter().all(|tensor| tensor.name != bias);
     (has_layer && has_none && is_own && is_absent && record.is_parameter(bias)).then(|| bias.to_string())
 }
 
-/// The outputs of a layer.
+/// Number of outputs of a layer.
 fn length(graph: &GraphProto, node: &NodeProto) -> Option<usize> {
     let weight = graph.initializer.iter().find(|tensor| Some(&tensor.name) == node.input.get(1))?;
-    // Its shape fits its numbers, so a hostile shape cannot ask for more.
+    // The shape matches the data, so a malicious shape cannot allocate more.
     decode_tensor(weight).ok().filter(|tensor| tensor.as_f32().is_some())?;
     let extent = |axis: usize| weight.dims.get(axis).and_then(|&extent| usize::try_from(extent).ok());
     match node.op_type.as_str() {

@@ -1,7 +1,8 @@
-//! Names that no source has.
+//! Names that only exporters generate.
 
-/// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
-/// constants, `permute_1`, `scalar_tensor_default`, TensorFlow's `norm/add/y:0`, paddle2onnx's `p2o.pd_op.full.2.0`. PyTorch's parameters below the top module have a dot.
+/// Returns true for names that exporters generate: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`. Folded
+/// operators and constants have names such as `permute_1`, `scalar_tensor_default`, TensorFlow's `norm/add/y:0`,
+/// paddle2onnx's `p2o.pd_op.full.2.0`. PyTorch's parameters below the top module have a dot.
 pub fn is_exporters_name(name: &str) -> bool {
     const STEMS: &[&str] = &[
         "_tensor_constant",

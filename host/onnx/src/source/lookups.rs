@@ -1,12 +1,12 @@
-//! Look-ups that the exporter folded: `table[index]` with constant indices became one tensor, in which each row of the table stands as
-//! often as it is looked up. Trained as it is, every place would move apart from the others of its row.
+//! Lookups that the exporter folded. `table[index]` with constant indices became one tensor, which repeats each row of
+//! the table at every position that looks it up. Trained in this form, equal rows would diverge.
 //!
-//! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`. A token type, the same row for each position, becomes
-//! `[1, L, D]`. A tensor whose rows are repeated in all their numbers becomes a table and a `Gather` of constant
-//! indices again. What is the same for every entry of axis 0, as a class token expanded to the batch, becomes one entry and an
-//! `Expand`. A name of the source is not folded. Equal numbers in all places are no evidence. Masks, and slopes times
-//! distances (ALiBi), are constants of the source with repeated rows: they stay as they are, as do
-//! the tables of rotary positions.
+//! A table of relative positions `[P, H]` becomes attention biases `[1, H, L, L]`. A token type, the same row for each
+//! position, becomes `[1, L, D]`. A tensor with exactly repeated rows becomes a table and a `Gather` of constant
+//! indices again. A tensor with equal entries along axis 0, such as a class token expanded to the batch, becomes one
+//! entry and an `Expand`. A tensor with a name of the source was not folded. If all values are equal, this proves
+//! nothing. Masks, and slopes times distances (ALiBi), are constants of the source with repeated rows. They stay
+//! unchanged, as do the tables of rotary positions.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ use super::scopes::reader;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{Tensor, TensorData, decode_tensor, make_attr_int, make_node, make_tensor_f32, make_tensor_i64};
 
-/// A tensor as rows of a table: entry `[outer, place]` is `table[outer, index[place]]`, in units of `inner` numbers.
+/// Tensor as rows of a table. Entry `[outer, place]` is `table[outer, index[place]]`, a block of `inner` values.
 struct Rows {
     axis: usize,
     table: Tensor,
     index: Tensor,
 }
 
-/// Makes tables and look-ups of the folded initializers in `graph` that hold rows again and again.
+/// Converts folded initializers in `graph` with repeated rows to tables and lookups.
 pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
     let is_float = |kind: i32| kind == DataType::Float as i32;
     let folded = |name: &str| match record.is_empty() {
@@ -35,7 +35,7 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
     let names: Vec<String> = tensors.map(|tensor| tensor.name.clone()).filter(|name| folded(name)).collect();
     for name in names {
         let added = graph.node.iter().filter(|node| node.input.contains(&name));
-        // Weights of layers have no rows that are repeated but by chance.
+        // Weights of layers have repeated rows only by chance.
         let is_operand = |op: &str| match record.is_empty() {
             true => matches!(op, "Add" | "Sub" | "Mul"),
             false => !matches!(op, "MatMul" | "Gemm" | "Conv" | "ConvTranspose"),
@@ -67,8 +67,8 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// Makes one entry and an `Expand` of the initializer at `at`, if all entries of axis 0 are the same. A tensor of
-/// equal numbers counts only if the exporter called it an expansion and it is joined to others.
+/// Converts the initializer at `at` to one entry and an `Expand`, if all entries along axis 0 are equal. A tensor of
+/// equal values counts only if the exporter named it an expansion and it is concatenated with others.
 fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
     let name = graph.initializer[at].name.clone();
     let (Some(data), Some(&entries)) = (tensor.as_f32(), tensor.shape.first()) else { return false };
@@ -98,7 +98,7 @@ fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
     true
 }
 
-/// Moves the metadata of the initializer `name` to `source`, for `name` becomes a node's output.
+/// Moves the metadata of the initializer `name` to `source` because `name` becomes the output of a node.
 fn hand_over(graph: &mut GraphProto, name: &str, source: &str) {
     graph.input.retain(|input| input.name != name);
     let entries = graph.value_info.iter().find(|info| info.name == name).map(|info| info.metadata_props.clone());
@@ -107,8 +107,9 @@ fn hand_over(graph: &mut GraphProto, name: &str, source: &str) {
     }
 }
 
-/// The tensor as a table and indices, if its rows are repeated: vectors of the last axis, columns over the first axis after axes of
-/// 1, or single numbers. A tensor `known` to come from a parameter may have any places, others a square of them.
+/// Table and indices of the tensor, if its rows repeat. Rows are vectors along the last axis, columns along the first
+/// axis after axes of extent 1, or single values. A tensor `known` to come from a parameter may have any positions.
+/// Others must have square positions.
 fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
     let data = tensor.as_f32()?;
     let shape = &tensor.shape;
@@ -132,7 +133,7 @@ fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
         let column = |place: usize| (0..heads).map(|head| data[head * places + place].to_bits()).collect();
         let columns: Vec<Vec<u32>> = (0..places).map(column).collect();
         let (index, firsts) = group(&columns);
-        // Single numbers may be equal by chance.
+        // Single values may be equal by chance.
         let few = if heads == 1 { firsts.len() * 3 < places * 2 } else { firsts.len() < places };
         let is_square = matches!(shape[axis..], [rows, columns] if rows == columns);
         let table: Vec<f32> =
@@ -148,7 +149,7 @@ fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
     along_last().or_else(|| down(ones + 1)).or_else(|| down(ones))
 }
 
-/// At most two different numbers, or numbers far below every weight.
+/// Returns true for at most two distinct values, or for values far below every weight.
 fn is_mask(data: &[f32]) -> bool {
     let mut others = data.iter().filter(|x| x.to_bits() != data[0].to_bits());
     let second = others.next();
@@ -156,13 +157,13 @@ fn is_mask(data: &[f32]) -> bool {
         || data.iter().any(|x| !x.is_finite() || *x <= -1e4)
 }
 
-/// The second half of each row is the first again: the sines or cosines of rotary positions.
+/// Returns true if the second half of each row equals the first half: the sines or cosines of rotary positions.
 fn is_rotary(data: &[f32], width: usize) -> bool {
     let halves = |row: &[f32]| row[..width / 2] == row[width / 2..];
     width >= 2 && width.is_multiple_of(2) && data.chunks(width).all(halves)
 }
 
-/// Rows that are multiples of the first, or a single row in equal steps.
+/// Returns true if rows are multiples of the first row, or if a single row has equal steps.
 fn is_slopes(table: &[f32], places: usize) -> bool {
     let rows: Vec<&[f32]> = table.chunks(places).collect();
     let most = |row: &[f32]| row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
@@ -184,7 +185,7 @@ fn bits(vector: &[f32]) -> Vec<u32> {
     vector.iter().map(|x| x.to_bits()).collect()
 }
 
-/// The group of each vector, and each group's first vector.
+/// Group of each vector, and the first vector of each group.
 fn group(vectors: &[Vec<u32>]) -> (Vec<i64>, Vec<usize>) {
     let mut known: HashMap<&[u32], i64> = HashMap::new();
     let mut firsts = Vec::new();

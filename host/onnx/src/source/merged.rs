@@ -1,8 +1,9 @@
-//! Initializers that the exporter merged, taken apart.
+//! Separates initializers that the exporter merged.
 //!
-//! Small tensors of equal value are stored once, under the first's name, and all nodes read it. The call that a node is part
-//! of names its own: `layer_norm(%x, [32], %p_norm2_weight, %p_norm2_bias)`. So each read gets an initializer of that name. A call
-//! that names no tensor of the source reads a constant, even if it was merged into a parameter.
+//! The exporter stores small tensors of equal value once, under the name of the first, and all nodes read it. The call
+//! recorded for a node names its own tensors: `layer_norm(%x, [32], %p_norm2_weight, %p_norm2_bias)`. So each read gets
+//! an initializer of that name. A call that names no tensor of the source reads a constant, even if it was merged into
+//! a parameter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,22 +11,22 @@ use super::names_in_file::{is_taken, note};
 use super::record::{ExportRecord, KIND, call, call_text};
 use crate::pb::{GraphProto, NodeProto, tensor_proto::DataType};
 
-/// A read of an initializer: node and input.
+/// Read of an initializer: node and input slot.
 type Read = (usize, usize);
 
-/// The nodes of one call, and the tensors of the source that it names, in order.
+/// Nodes of one call, and the source tensors that it names, in order.
 struct Reader<'a> {
     nodes: Vec<usize>,
     sources: Vec<&'a str>,
-    /// The weight and the bias of a product or a convolution.
+    /// Weight and bias of a product or a convolution.
     layer: Option<(&'a str, &'a str)>,
-    /// Its nodes read its tensors in the order of the arguments: a normalisation's scale and bias.
+    /// True if its nodes read its tensors in the order of the arguments: a normalisation's scale and bias.
     is_ordered: bool,
-    /// Every argument is a tensor of the source or a value of the graph.
+    /// True if every argument is a tensor of the source or a value of the graph.
     is_plain: bool,
 }
 
-/// Takes merged initializers apart.
+/// Separates merged initializers.
 pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     let mut own: BTreeMap<(String, String), Vec<Read>> = BTreeMap::new();
     let mut constants: BTreeMap<String, Vec<Read>> = BTreeMap::new();
@@ -38,7 +39,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
                 let name = graph.node[read.0].input[read.1].as_str();
                 let known = record.parameters(name);
                 let known = if known.is_empty() { vec![name] } else { known };
-                // Several nodes of a call may read the same.
+                // Several nodes of a call may read the same tensor.
                 match reader.sources.iter().any(|source| known.contains(source)) {
                     true => sources.retain(|source| !known.contains(source)),
                     false => foreign.push((name, read)),
@@ -81,7 +82,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// A new initializer with the values of `from`, which `reads` read in its place.
+/// Adds an initializer with the values of `from`, which `reads` then read.
 fn copy(graph: &mut GraphProto, from: &str, to: &str, reads: &[Read]) {
     let Some(mut tensor) = graph.initializer.iter().find(|tensor| tensor.name == from).cloned() else { return };
     tensor.name = to.into();
@@ -91,7 +92,7 @@ fn copy(graph: &mut GraphProto, from: &str, to: &str, reads: &[Read]) {
     }
 }
 
-/// The initializers that may have been merged: floats of more than one element, for single numbers are merged with settings.
+/// Initializers that may have been merged: floats with more than one element. Scalars are merged with settings.
 fn mergeable(graph: &GraphProto) -> HashSet<&str> {
     let float =
         |kind: i32| [DataType::Float as i32, DataType::Float16 as i32, DataType::Bfloat16 as i32].contains(&kind);
@@ -99,7 +100,7 @@ fn mergeable(graph: &GraphProto) -> HashSet<&str> {
     tensors.filter(|tensor| tensor.dims.iter().product::<i64>() > 1).map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// The calls of the source, in the order of their first node.
+/// Calls of the source, in the order of their first node.
 fn readers<'a>(graph: &'a GraphProto, record: &'a ExportRecord) -> Vec<Reader<'a>> {
     let outputs = graph.node.iter().flat_map(|node| &node.output).chain(graph.input.iter().map(|input| &input.name));
     let values: HashSet<&str> = outputs.map(String::as_str).collect();
@@ -123,12 +124,12 @@ fn readers<'a>(graph: &'a GraphProto, record: &'a ExportRecord) -> Vec<Reader<'a
     readers
 }
 
-/// Returns true if `node` reads a layer's weight, and not its bias, at `slot`.
+/// Returns true if `node` reads the weight of a layer, and not its bias, at `slot`.
 fn is_weight(node: &NodeProto, slot: usize) -> bool {
     slot == 1 && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose")
 }
 
-/// The reads of `mergeable` by the call's nodes, in the order of nodes and inputs.
+/// Reads of `mergeable` by the nodes of the call, in the order of nodes and inputs.
 fn reads(graph: &GraphProto, reader: &Reader<'_>, mergeable: &HashSet<&str>) -> Vec<Read> {
     let all = reader.nodes.iter().flat_map(|&node| (0..graph.node[node].input.len()).map(move |slot| (node, slot)));
     all.filter(|&(node, slot)| mergeable.contains(graph.node[node].input[slot].as_str())).collect()

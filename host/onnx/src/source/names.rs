@@ -1,4 +1,4 @@
-//! The names of the source for what the exporter folded: `val_0` is `fc.weight`, transposed.
+//! Restores source names of folded tensors: `val_0` is `fc.weight`, transposed.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use super::record::ExportRecord;
 use crate::decode_tensor;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 
-/// Names each float initializer that was folded from one parameter after it. Of copies the first has this name alone. After pieces,
-/// computed values, and names that are taken, the file's name follows a slash.
+/// Names each float initializer after the single parameter from which it was folded. Of copies, the first gets exactly
+/// this name. For parts, computed values, and names that are taken, the name is followed by a slash and the name in the
+/// file.
 pub fn give(graph: &mut GraphProto, record: &ExportRecord) {
     let mut folded: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for tensor in graph.initializer.iter().filter(|tensor| tensor.data_type == DataType::Float as i32) {
@@ -18,7 +19,7 @@ pub fn give(graph: &mut GraphProto, record: &ExportRecord) {
     }
     for (source, stored) in folded {
         let is_source = are_copies(graph, &stored) && stored.iter().all(|name| !record.is_computed(graph, name));
-        // A file that was read and written before has the names.
+        // A file that was read and written before already has the names.
         for name in stored.iter().filter(|name| *name != source) {
             let own = match is_source && !is_taken(graph, source) {
                 true => source.to_string(),
@@ -31,7 +32,7 @@ pub fn give(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// Returns true if all of `names` hold the same numbers, in any order.
+/// Returns true if all of `names` have the same number of values and the same checksum, which ignores their order.
 fn are_copies(graph: &GraphProto, names: &[String]) -> bool {
     let sum = |name: &String| {
         let tensor = graph.initializer.iter().find(|tensor| tensor.name == *name)?;

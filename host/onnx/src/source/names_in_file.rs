@@ -1,4 +1,4 @@
-//! Initializers under other names, and what is noted of them.
+//! Renaming of initializers, and notes on them.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use crate::pb::{GraphProto, StringStringEntryProto, ValueInfoProto};
 use crate::scopes::given;
 use crate::{DType, Extent, make_value_info};
 
-/// The key of a value's metadata: the name that its initializer has in the exporter's file.
+/// Metadata key for the name of an initializer in the exported file.
 pub(super) const STORED_AS: &str = "damper.stored_as";
 
-/// The initializers that a source's names were given to: their names, and those in the exporter's file.
+/// Initializers with names of the source: these names, and the names in the exported file.
 pub fn stored(graph: &GraphProto) -> impl Iterator<Item = (&str, &str)> {
     let initializers: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let infos = graph.value_info.iter().filter(move |info| initializers.contains(info.name.as_str()));
@@ -20,7 +20,7 @@ fn stored_as(info: &ValueInfoProto) -> Option<&str> {
     info.metadata_props.iter().find(|entry| entry.key == STORED_AS).map(|entry| entry.value.as_str())
 }
 
-/// Adds an entry to the metadata of the float initializer `name`.
+/// Adds a metadata entry for the float initializer `name`.
 pub fn note(graph: &mut GraphProto, name: &str, key: &str, value: &str) {
     let entry = StringStringEntryProto { key: key.into(), value: value.into() };
     let info = match graph.value_info.iter_mut().position(|info| info.name == name) {
@@ -38,7 +38,7 @@ pub fn note(graph: &mut GraphProto, name: &str, key: &str, value: &str) {
     info.metadata_props.push(entry);
 }
 
-/// Renames an initializer everywhere, and notes its name in the file.
+/// Renames an initializer everywhere, and records its name in the file.
 pub fn rename(graph: &mut GraphProto, from: &str, to: &str) {
     let known = graph.value_info.iter().find(|info| info.name == from).and_then(stored_as);
     let stored = known.unwrap_or(from).to_string();

@@ -1,7 +1,7 @@
-//! Biases of a query, a key and a value that the exporter folded into one: `cat(q_bias, zeros, v_bias)` became `[3 W]`.
+//! Biases of query, key and value that the exporter folded into one: `cat(q_bias, zeros, v_bias)` became `[3 W]`.
 //!
-//! The zeros are a buffer of the source, since a key's bias changes no attention. Trained, only noise would move them. So such a bias
-//! becomes a `Concat` of its parts again, and the part that is zero is a constant.
+//! The zeros are a buffer of the source because a key bias does not change attention. If trained, only noise would
+//! change them. So such a bias becomes a `Concat` of its parts again, with the zero part as a constant.
 
 use super::invented::is_exporters_name;
 use super::names_in_file::{is_taken, note};
@@ -10,10 +10,10 @@ use super::scopes::reader;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
 
-/// The thirds: of query, key and value.
+/// Number of parts: query, key and value.
 const PARTS: usize = 3;
 
-/// Takes the folded biases in `graph` apart if a third of them is a constant.
+/// Splits the folded biases in `graph` if a third of them is a constant.
 pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     let float = |kind: i32| kind == DataType::Float as i32;
     let vectors = graph.initializer.iter().filter(|tensor| float(tensor.data_type) && tensor.dims.len() == 1);
@@ -39,7 +39,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
             graph.initializer.push(make_tensor_f32(part, &[width], values));
             match kind {
                 SourceKind::Constant => note(graph, part, KIND, "BUFFER"),
-                // Without a record it is a bias as any other.
+                // Without a record it is an ordinary bias.
                 SourceKind::Parameter if !record.is_empty() => note(graph, part, KIND, "PARAMETER"),
                 SourceKind::Parameter => {}
             }
@@ -50,7 +50,8 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// The parts of initializer `name`, if one of them is a constant: their names and kinds. Without a record, `called` is their bias.
+/// Names and kinds of the parts of initializer `name`, if one of them is a constant. Without a record, `called` is the
+/// name of their bias.
 fn parts(record: &ExportRecord, name: &str, called: &str, values: &[f32]) -> Option<[(String, SourceKind); PARTS]> {
     if values.is_empty() || !values.len().is_multiple_of(PARTS) {
         return None;

@@ -1,8 +1,11 @@
-//! The record of the source of tensors in a file of PyTorch's dynamo exporter.
+//! Record of the source tensors in a file of PyTorch's dynamo exporter.
 //!
-//! - Of the graph: the signature of the exported program, lines such as `p_fc_weight: PARAMETER target='fc.weight'`.
-//! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of what it was folded from (`['fc.weight']`).
-//! - Of a node: the call that it belongs to, `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
+//! - Of the graph: the signature of the exported program, with lines such as
+//!   `p_fc_weight: PARAMETER target='fc.weight'`.
+//! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of the values from which it was folded
+//!   (`['fc.weight']`).
+//! - Of a node: the call to which it belongs, such as
+//!   `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +13,12 @@ use super::names_in_file::STORED_AS;
 use crate::pb::{GraphProto, NodeProto, StringStringEntryProto};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
-/// The key of a value's metadata that has its kind.
+/// Metadata key for the kind of a value.
 pub const KIND: &str = "pkg.torch.export.graph_signature.InputSpec.kind";
 const FOLDED_FROM: &str = "pkg.onnxscript.optimizer.folded_from";
 const CALL: &str = "pkg.torch.onnx.fx_node";
 
-/// Names of what is moved, by the last call. `val` is the exporter's own.
+/// Names of values that were only moved, by the last call. `val` is the exporter's own name.
 const MOVES: &[&str] = &[
     "_to_copy",
     "alias",
@@ -45,7 +48,7 @@ const MOVES: &[&str] = &[
     "view",
 ];
 
-/// Names of calls that compute no indices.
+/// Names of calls that do not compute indices.
 const COMPUTES: &[&str] = &[
     "_native_batch_norm_legit",
     "batch_norm",
@@ -66,40 +69,40 @@ const COMPUTES: &[&str] = &[
     "var_mean",
 ];
 
-/// The kind of a tensor in the source.
+/// Kind of a tensor in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
-    /// An `nn.Parameter`, or computed from one alone.
+    /// An `nn.Parameter`, or computed from parameters.
     Parameter,
-    /// A buffer, a constant, or computed from these alone.
+    /// A buffer or constant, or computed only from these.
     Constant,
 }
 
-/// The record of an exporter.
+/// Record of an exporter.
 #[derive(Default, Debug)]
 pub struct ExportRecord {
-    /// The names of the source, by the exported program's.
+    /// Names in the source, by names in the exported program.
     placeholders: HashMap<String, String>,
     kinds: HashMap<String, SourceKind>,
-    /// The names of the exported program for the inputs.
+    /// Names of the inputs in the exported program.
     inputs: HashSet<String>,
-    /// The origins of a folded initializer, by its name: all values on the way.
+    /// Origins of a folded initializer, by its name: all values on the path.
     folded: HashMap<String, Vec<String>>,
-    /// The names in the exporter's file of renamed initializers.
+    /// Names of renamed initializers in the exported file.
     stored: HashMap<String, String>,
 }
 
-/// A call of the source that nodes are part of.
+/// Call in the source to which nodes belong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceCall<'a> {
-    /// `aten.linear.default`
+    /// Target, such as `aten.linear.default`.
     pub target: &'a str,
-    /// Its arguments that are values, in order, without `%`.
+    /// Arguments that are values, in order, without `%`.
     pub arguments: Vec<&'a str>,
 }
 
 impl<'a> SourceCall<'a> {
-    /// The weight and the bias of a layer, by their places among the arguments.
+    /// Weight and bias of a layer, by their positions in the arguments.
     pub fn weight_and_bias(&self) -> Option<(&'a str, &'a str)> {
         match (self.target, self.arguments.as_slice()) {
             ("aten.addmm.default", &[bias, _, weight]) => Some((weight, bias)),
@@ -112,7 +115,7 @@ impl<'a> SourceCall<'a> {
 }
 
 impl ExportRecord {
-    /// The record in `graph`, which may be empty.
+    /// Record in `graph`, which may be empty.
     pub fn of(graph: &GraphProto) -> ExportRecord {
         let mut record = ExportRecord::default();
         for line in value(&graph.metadata_props, SIGNATURE).unwrap_or_default().lines() {
@@ -132,14 +135,14 @@ impl ExportRecord {
         record
     }
 
-    /// A line such as `p_fc_weight: PARAMETER target='fc.weight'`.
+    /// Parses a line such as `p_fc_weight: PARAMETER target='fc.weight'`.
     fn read_signature(&mut self, line: &str) {
         let Some((placeholder, rest)) = line.split_once(": ") else { return };
         if rest.trim() == "USER_INPUT" {
             self.inputs.insert(placeholder.trim().into());
         }
         let Some((word, target)) = rest.split_once(" target='") else { return };
-        // PyTorch does not escape quotes: the quoted text ends at the last before other words.
+        // PyTorch does not escape quotes. The quoted text ends at the last quote before other words.
         let target = target.split(" persistent=").next().unwrap_or(target).trim_end();
         let name = target.strip_suffix('\'').filter(|name| !name.is_empty());
         if let (Some(kind), Some(name)) = (kind(word.trim()), name) {
@@ -153,7 +156,7 @@ impl ExportRecord {
         self.kinds.is_empty()
     }
 
-    /// The kind of an initializer. `None` if the record does not have it.
+    /// Kind of an initializer. `None` if it is not in the record.
     pub fn kind(&self, initializer: &str) -> Option<SourceKind> {
         if let Some(kind) = self.kinds.get(initializer) {
             return Some(*kind);
@@ -161,12 +164,13 @@ impl ExportRecord {
         self.folded.get(initializer)?;
         match self.parameters(initializer).is_empty() {
             false => Some(SourceKind::Parameter),
-            // Without the signature, of which optimisers keep nothing, a source that no tensor is any more may have been a parameter.
+            // Optimizers drop the signature. Without it, a source that no longer exists as a tensor may have been a
+            // parameter.
             true => (!self.placeholders.is_empty()).then_some(SourceKind::Constant),
         }
     }
 
-    /// The source's parameters that an initializer is, or was folded from.
+    /// Source parameters that an initializer is, or from which it was folded.
     pub fn parameters(&self, initializer: &str) -> Vec<&str> {
         let is_parameter = |name: &str| self.kinds.get(name) == Some(&SourceKind::Parameter);
         if let Some(folded) = self.folded.get(initializer) {
@@ -180,20 +184,20 @@ impl ExportRecord {
             .collect()
     }
 
-    /// The parameters, buffers and constants of the source that an initializer was folded from, with their kinds.
+    /// Parameters, buffers and constants of the source from which an initializer was folded, with their kinds.
     pub fn sources(&self, initializer: &str) -> Vec<(&str, SourceKind)> {
         let folded = self.folded.get(initializer).map_or(&[][..], Vec::as_slice);
         folded.iter().filter_map(|name| Some((name.as_str(), *self.kinds.get(name)?))).collect()
     }
 
-    /// The only parameter that an initializer was folded from.
+    /// The only parameter from which an initializer was folded.
     pub fn folded_from(&self, initializer: &str) -> Option<&str> {
         self.folded.get(initializer)?;
         <[&str; 1]>::try_from(self.parameters(initializer)).ok().map(|[name]| name)
     }
 
-    /// Returns true if an initializer was computed from parameters. It is then not a parameter's numbers in another order, but a weight
-    /// norm, a standardised weight or a small network over constants.
+    /// Returns true if an initializer was computed from parameters, and not only reordered. Examples are a weight norm,
+    /// a standardised weight, and a small network over constants.
     pub fn is_computed(&self, graph: &GraphProto, initializer: &str) -> bool {
         let Some(folded) = self.folded.get(initializer) else { return false };
         let parameters = self.parameters(initializer);
@@ -217,14 +221,14 @@ impl ExportRecord {
             || is_product()
     }
 
-    /// Returns true for a weight that the exporter normalised: of a batch norm of weights, written out, many numbered values are left, and the
-    /// choice of its first result.
+    /// Returns true for a weight that the exporter normalised. A decomposed batch norm of weights leaves many numbered
+    /// values, and the selection of its first result.
     fn is_standardised(&self, folded: &[String]) -> bool {
         let starts = |prefix: &str| folded.iter().filter(|name| name.starts_with(prefix)).count();
         starts("getitem") > 0 && starts("val_") >= 16
     }
 
-    /// The source's name of an argument that is a parameter, a buffer or a constant.
+    /// Name in the source for an argument that is a parameter, a buffer or a constant.
     pub fn source(&self, argument: &str) -> Option<&str> {
         self.placeholders.get(argument).map(String::as_str)
     }
@@ -234,8 +238,8 @@ impl ExportRecord {
         self.inputs.contains(argument)
     }
 
-    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: first those that a call
-    /// names.
+    /// Source parameters without an initializer in `graph`, directly or folded, in alphabetical order. The first list
+    /// has those that a call names, the second the others.
     pub fn lost(&self, graph: &GraphProto) -> [Vec<&str>; 2] {
         let mut held: HashSet<&str> = HashSet::new();
         for tensor in &graph.initializer {
@@ -258,12 +262,12 @@ impl ExportRecord {
     }
 }
 
-/// The text of the call that `node` is part of: the nodes of one call have one text.
+/// Text of the call to which `node` belongs. The nodes of one call have the same text.
 pub fn call_text(node: &NodeProto) -> Option<&str> {
     value(&node.metadata_props, CALL)
 }
 
-/// The call that `node` is part of.
+/// Call to which `node` belongs.
 pub fn call(node: &NodeProto) -> Option<SourceCall<'_>> {
     let text = call_text(node)?;
     let target = text.split_once("[target=")?.1.split_once(']')?.0;
@@ -282,7 +286,7 @@ fn kind(word: &str) -> Option<SourceKind> {
     }
 }
 
-/// The strings of a list as Python writes it: `['a', "b"]`.
+/// Strings of a list in Python syntax: `['a', "b"]`.
 fn quoted(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = list;
     std::iter::from_fn(move || {

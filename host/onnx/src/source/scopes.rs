@@ -1,16 +1,17 @@
-//! Names by the scopes of TorchScript's nodes.
+//! Names from the scopes of TorchScript nodes.
 //!
-//! That exporter stores the transpose of a linear layer's weight as `onnx::MatMul_18`, and names the node that reads it after its module:
-//! `/encoder/layer.0/query/MatMul`. So the weight is `encoder.layer.0.query.weight`. The weights of a recurrent layer are packed, and
-//! named `rnn.weight_ih`, `rnn.weight_hh` and `rnn.bias`. A norm's scale and bias that are a `Mul` and an `Add` are `norm.weight` and
-//! `norm.bias`.
+//! This exporter stores the transpose of a linear layer's weight as `onnx::MatMul_18`, and names the node that reads it
+//! after its module: `/encoder/layer.0/query/MatMul`. So the weight is `encoder.layer.0.query.weight`. The packed
+//! weights of a recurrent layer are named `rnn.weight_ih`, `rnn.weight_hh` and `rnn.bias`. A norm's scale and bias in a
+//! `Mul` and an `Add` are `norm.weight` and `norm.bias`.
 
 use std::collections::HashMap;
 
 use super::names_in_file::{is_taken, rename};
 use crate::pb::{GraphProto, NodeProto, TensorProto, tensor_proto::DataType};
 
-/// The module of the source that a node's name begins with: `stem.1` of `/stem/stem.1/Conv`, whose second part repeats the first.
+/// Module of the source at the start of a node's name: `stem.1` for `/stem/stem.1/Conv`, whose second part repeats the
+/// first.
 pub fn module(node: &str) -> Option<String> {
     let (path, _) = node.strip_prefix('/')?.rsplit_once('/')?;
     let mut parts: Vec<&str> = Vec::new();
@@ -23,7 +24,7 @@ pub fn module(node: &str) -> Option<String> {
     Some(parts.join("."))
 }
 
-/// The module whose node reads `name` first.
+/// Module of the first node that reads `name`.
 pub fn reader(graph: &GraphProto, name: &str) -> Option<String> {
     module(&graph.node.iter().find(|node| node.input.iter().any(|input| input == name))?.name)
 }
@@ -51,7 +52,7 @@ pub fn name(graph: &mut GraphProto) {
     }
 }
 
-/// The name that `node` gives what it reads as `tensor`.
+/// Name for `tensor` as an input of `node`.
 fn given(node: &NodeProto, tensor: &TensorProto) -> Option<String> {
     let slot = node.input.iter().position(|input| *input == tensor.name)?;
     let is_of_channels = tensor.dims.iter().filter(|extent| **extent > 1).count() == 1;

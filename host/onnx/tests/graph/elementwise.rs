@@ -1,4 +1,4 @@
-//! Elementwise operators, comparisons, reductions and normalisations: shapes against tract, constants, refusals.
+//! Elementwise operators, comparisons, reductions and normalisations: shapes against tract, constants, errors.
 
 use super::*;
 use damper_onnx::{make_attr_float as float, make_attr_int as int, make_attr_ints as ints};
@@ -7,7 +7,7 @@ const BOOL: i64 = 9;
 const INT64: i64 = 7;
 const FLOAT: i64 = 1;
 
-/// The batch alone on axis 0.
+/// Batch alone on axis 0.
 const FIRST: Option<(usize, usize, usize)> = Some((0, 1, 1));
 
 fn examined(model: &ModelProto) -> Graph {
@@ -219,10 +219,10 @@ fn folds_float_constants_and_masks() {
     assert_eq!(graph.nodes.len(), 4);
 }
 
-// Integer constants are compared and bounded at load time.
+// Compares and clips integer constants at load time.
 #[test]
 fn folds_integer_comparisons() {
-    // A causal mask, as the positions below each other.
+    // A causal mask as comparisons of positions.
     let model = Sketch::new(17, &[N, 3, 3])
         .int("zero", 0)
         .int("three", 3)

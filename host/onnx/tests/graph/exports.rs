@@ -1,8 +1,8 @@
-//! Files of both of PyTorch's exporters, if the repository's models are there.
+//! Files from both PyTorch exporters, if the repository's models are present.
 
 use super::*;
 
-/// Exports that are refused, and what the message names.
+/// Unsupported exports, and the expected part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("batchnorm", "(BatchNormalization)"),
     ("dynamic-axis", "`shape`"),

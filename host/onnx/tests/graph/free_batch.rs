@@ -1,15 +1,16 @@
-//! Models whose export fixed the batch, for any batch: tract runs both, and the rows are equal.
+//! Models with a fixed batch, rewritten for any batch. tract runs both, and the rows must be equal.
 
 use super::*;
 use damper_onnx::graph::free_batch;
 use damper_onnx::make_attr_int as int;
 
-/// The model for any batch.
+/// Model for any batch.
 fn freed(model: &ModelProto) -> ModelProto {
     free_batch(model, &graph(model).unwrap(), &GraphOptions::default()).unwrap().expect("the batch is fixed")
 }
 
-/// Runs `model` at its batch and its freed form at others. The first rows are equal, and no sample reaches another.
+/// Runs `model` with its own batch size, and its rewritten form with others. The first rows must be equal, and samples
+/// must not affect each other.
 fn check(model: &ModelProto, batch: usize) {
     let (own, free) = (graph(model).unwrap(), freed(model));
     let other = graph(&free).unwrap();
@@ -35,7 +36,7 @@ fn targets_of_reshapes_are_freed() {
         .ints("wide", &[4, 1, 5])
         .node("Reshape", &["x", "flat"], "f", &[])
         .node("MatMul", &["f", "w"], "h", &[])
-        // Changes nothing, and holds the batch as well.
+        // Changes nothing, and also contains the batch size.
         .node("Reshape", &["h", "again"], "same", &[])
         .node("Reshape", &["same", "wide"], "spread", &[])
         .node("Tanh", &["spread"], "t", &[])

@@ -1,10 +1,11 @@
-//! GELU as a chain of operators is one node, whatever the exporter; what only looks like it is not.
+//! A GELU chain becomes one node for every exporter. Similar chains stay.
 
 use super::{N, Sketch, graph};
 use damper_onnx::graph::Graph;
 use damper_onnx::{attr_string, make_attr_float};
 
-/// The graph of `x = Mul(input, scale)`, `[N, 7]`, and `lines`, each `output = op(inputs)`; a number among the inputs is a constant.
+/// Graph of `x = Mul(input, scale)`, `[N, 7]`, and `lines`, each `output = op(inputs)`. A number in the inputs is a
+/// constant.
 fn chain(lines: &[&str], outputs: &[&str]) -> Graph {
     let mut sketch = Sketch { opset: 17, graph: Default::default() }.input("input", &[N, 7]).weight("scale", &[7]);
     sketch = sketch.node("Mul", &["input", "scale"], "x", &[]);

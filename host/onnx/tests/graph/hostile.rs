@@ -1,10 +1,10 @@
-//! Bytes that somebody else wrote never make the stage panic.
+//! Malicious bytes never cause a panic.
 
 use super::*;
 use damper_onnx::{make_attr_int as int, make_attr_ints as ints};
 use proptest::prelude::*;
 
-/// A model with something of everything.
+/// Model that uses every feature once.
 fn sample() -> ModelProto {
     Sketch::new(17, &[N, 2, 6, 6])
         .weight("w", &[4, 2, 3, 3])

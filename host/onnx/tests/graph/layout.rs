@@ -1,4 +1,4 @@
-//! Operators that select, join, repeat and move elements: where the batch lies after them, and what they refuse.
+//! Operators that select, join, repeat and move elements: batch axes of their outputs, and errors.
 
 use super::refusals::mixes;
 use super::shapes::examined;
@@ -9,7 +9,7 @@ fn ops(graph: &Graph) -> Vec<&str> {
     graph.nodes.iter().map(|node| node.op.as_str()).collect()
 }
 
-/// `x` through one node; further inputs are integers.
+/// `x` through one node. Further inputs are integers.
 fn one(x: &[usize], op: &str, further: &[&[i64]], attributes: &[AttributeProto]) -> ModelProto {
     let names = ["a", "b", "c", "d"];
     let mut sketch = Sketch::new(18, x);
@@ -58,7 +58,7 @@ fn gather_elements_stays_within_sample() {
     let base = || Sketch::new(13, &[N, 4, 3]).ids("ids", &[N, 2, 3]);
     let graph = examined(&base().node("GatherElements", &["x", "ids"], "h", &[int("axis", 1)]).scaled("h"));
     assert_eq!(layout(&graph, "h"), (vec![1, 2, 3], Some((0, 1, 1))));
-    // Columns that no index reaches are cut off.
+    // Columns that no index can reach are cropped.
     let narrow = Sketch::new(13, &[N, 4, 3]).ids("ids", &[N, 2, 1]);
     let graph = examined(&narrow.node("GatherElements", &["x", "ids"], "h", &[int("axis", 1)]).scaled("h"));
     assert_eq!(ops(&graph), ["Slice", "GatherElements", "Mul"]);
@@ -166,7 +166,7 @@ fn a_split_is_slices() {
         "s (Split): it splits axis 0, which holds the samples"
     );
     assert!(refusal(&split(13, Some(&[2, 4, 2]), &[int("axis", 1)])).contains("do not fill 7 rows"));
-    // The parts of a shape stay shape arithmetic.
+    // The parts of a shape remain shape arithmetic.
     let mut sketch = Sketch::new(17, &[N, 4, 3]).node("Shape", &["x"], "shape", &[]).ints("sizes", &[1, 2]);
     sketch.graph.node.push(onnx::make_node("Split", "s", &["shape", "sizes"], &["n", "rest"], vec![]));
     let model =
@@ -226,7 +226,7 @@ fn merged_heads_split_from_batch() {
 // A fixed batch of one binds to rows rather than to features.
 #[test]
 fn fixed_batch_binds_to_rows() {
-    // [T, 1, h, d] seen as [T, E]: rows of (T·N, E), not columns of [T, N·E].
+    // [T, 1, h, d] reshaped to [T, E]: rows of (T·N, E), not columns of [T, N·E].
     let model = Sketch::new(17, &[1, 2, 4, 3])
         .weight("w", &[6, 5])
         .ints("rows", &[4, 6])
@@ -383,7 +383,7 @@ fn folds_integer_constants_through_layout() {
         .returns(&["y", "z", "x"]);
     let graph = graph(&model).unwrap();
     let constant = |name: &str| graph.constant(graph.find(name).unwrap()).unwrap().clone();
-    // Columns of the triangle summed are [1, 2, 3], [0, 1, 2], [0, 0, 1].
+    // Cumulative columns of the triangle are [1, 2, 3], [0, 1, 2], [0, 0, 1].
     let rows = [1.0, 3.0, 0.0, 2.0, 0.0, 1.0];
     assert_eq!(constant("h"), Tensor { shape: vec![6, 2], data: TensorData::F32([rows, rows].concat().into()) });
     let places = [0.0, 1.0, 2.0];
@@ -394,14 +394,14 @@ fn one_tensor() -> damper_onnx::pb::TensorProto {
     onnx::make_tensor_i64("", &[1], &[1])
 }
 
-// Assignments are made within a sample, at places that are known or an index for each element.
+// Writes stay within a sample, at known positions or with an index for each element.
 #[test]
 fn writes_across_samples_are_refused() {
     let elements =
         Sketch::new(17, &[N, 4]).ids("i", &[N, 4]).node("ScatterElements", &["x", "i", "x"], "h", &[int("axis", 0)]);
     let refused = refusal(&elements.scaled("h"));
     assert!(refused.contains("it writes along axis 0, which holds the samples"), "{refused}");
-    // ONNX would write one row of indices to the first sample alone.
+    // ONNX would write one row of indices only to the first sample.
     let mut shared = Sketch::new(17, &[N, 4]).tensor("u", &[1, 1], &[2.5]);
     shared.graph.initializer.push(onnx::make_tensor_i64("i", &[1, 1], &[1]));
     let refused = refusal(&shared.node("ScatterElements", &["x", "i", "u"], "h", &[int("axis", 1)]).scaled("h"));
@@ -411,7 +411,7 @@ fn writes_across_samples_are_refused() {
     assert_eq!(refused, "node 'h' (ScatterND): its indices are data; write it with torch.where or torch.cat");
 }
 
-// The second output of a pool counts places over the whole batch.
+// The second output of a pool has indices into the whole batch.
 #[test]
 fn places_of_a_pool_are_refused() {
     let mut pool = Sketch::new(17, &[N, 1, 2, 2]);
@@ -422,7 +422,7 @@ fn places_of_a_pool_are_refused() {
     assert!(refusal(&model).contains("counts places over the whole batch"), "{}", refusal(&model));
 }
 
-// A constant that is joined to data has a row for each sample, not for several rows of a sample.
+// A constant that is joined to data has one row for each sample, not one for several rows of a sample.
 #[test]
 fn rows_of_a_sample_are_no_samples() {
     let joined = |rows: i64| {

@@ -1,4 +1,4 @@
-//! Adapters: what the rewritten model computes, and what the merged one does, in tract.
+//! Adapters: outputs of the adapted and the merged model, in tract.
 
 use super::*;
 use damper_edit::{Adapters, LoraOptions, add_adapters};
@@ -14,7 +14,7 @@ fn options(rank: usize, alpha: Option<f32>, targets: &[&str]) -> LoraOptions {
     }
 }
 
-/// Numbers of no pattern, within 1 of 0.
+/// Random values from -1 to 1.
 fn numbers(random: &mut Random, count: usize) -> Vec<f32> {
     (0..count).map(|_| random.below(2001) as f32 / 1000.0 - 1.0).collect()
 }
@@ -27,8 +27,8 @@ fn message(model: &ModelProto, targets: &[&str]) -> String {
     add(model, &options(2, None, targets)).unwrap_err().to_string()
 }
 
-/// Linear layers of each form, with a relu between them: right of MatMul, of Gemm as it is, transposed and with factors, behind a Transpose,
-/// and one weight for two layers.
+/// Linear layers in each form, with a ReLU between them, and one weight shared by two layers. The weight is the right
+/// operand of MatMul, of Gemm (plain, or transposed with factors), or follows a Transpose.
 fn network() -> ModelProto {
     let factors = [make_attr_int("transB", 1), make_attr_float("alpha", 0.5), make_attr_float("beta", 2.0)];
     Sketch::new(17, &[N, 6])
@@ -59,7 +59,7 @@ fn network() -> ModelProto {
         .returns(&["y"])
 }
 
-/// The values `model` returns for three samples.
+/// Output of `model` for three samples.
 fn output(model: &ModelProto) -> Vec<f32> {
     let graph = Graph::from_model(model, &GraphOptions::default()).unwrap();
     run(model, &graph, 3, usize::MAX, &["y".to_string()]).remove(0).1
@@ -122,7 +122,7 @@ fn only_adapters_and_named_are_trained() {
     assert_eq!(read(&[], &["first.*"]), names[2..]);
 }
 
-/// A weight that is trained, too, is merged as it was trained.
+/// A weight that is also trained is merged with its trained values.
 #[test]
 fn trained_weights_are_merged_too() {
     let model = network();
@@ -155,7 +155,7 @@ fn non_linear_targets_are_errors() {
     assert!(bad.starts_with("`lora_alpha` NaN: must be"), "{bad}");
     let twice = add(&add(&model, &options(2, None, &["first"])).unwrap().0, &options(2, None, &["first"]));
     assert!(twice.unwrap_err().to_string().contains("it has adapters already"));
-    // Read by another operator as well, on the left, both ways, or with transposed samples.
+    // Read by another operator as well, as left operand, in both orientations, or with transposed samples.
     let both = Sketch::new(17, &[N, 3]).weight("both", &[3, 3]).ints("rows", &[0]).weight("other", &[3, 3]);
     let both = both
         .node("Gather", &["both", "rows"], "row", &[])

@@ -1,5 +1,5 @@
-//! Laws of the whole stage. Models are sketched here as protobuf; tract is the reference for shapes, and for which
-//! elements a sample reaches.
+//! Properties of the whole stage. Models are built here as protobuf. tract is the reference for shapes, and for the
+//! elements that a sample affects.
 
 mod elementwise;
 mod exports;
@@ -21,18 +21,18 @@ use damper_onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, Operato
 use damper_onnx::{self as onnx, Extent, Tensor, TensorData};
 use tract_onnx::prelude::{Framework as _, *};
 
-/// A model under construction.
+/// Model under construction.
 #[derive(Clone)]
 struct Sketch {
     opset: i64,
     graph: GraphProto,
 }
 
-/// The batch, or a fixed extent.
+/// Symbolic batch extent. Other extents are fixed.
 const N: usize = 0;
 
 impl Sketch {
-    /// A model with one float input `x`; an extent of [`N`] is the symbolic batch.
+    /// Model with one float input `x`. An extent of [`N`] is the symbolic batch.
     fn new(opset: i64, x: &[usize]) -> Sketch {
         Sketch { opset, graph: GraphProto { name: "sketch".into(), ..GraphProto::default() } }.input("x", x)
     }
@@ -41,7 +41,7 @@ impl Sketch {
         self.data(name, DType::F32, shape)
     }
 
-    /// An input of integers.
+    /// Adds an integer input.
     fn ids(self, name: &str, shape: &[usize]) -> Sketch {
         self.data(name, DType::I64, shape)
     }
@@ -53,7 +53,7 @@ impl Sketch {
         self
     }
 
-    /// A float initializer with distinct values.
+    /// Adds a float initializer with distinct values.
     fn weight(self, name: &str, shape: &[usize]) -> Sketch {
         let count: usize = shape.iter().product();
         let data: Vec<f32> = (0..count).map(|i| ((i * 37 + 11) % 23) as f32 / 16.0 - 0.6).collect();
@@ -70,20 +70,20 @@ impl Sketch {
         self
     }
 
-    /// A scalar integer.
+    /// Adds a scalar integer.
     fn int(mut self, name: &str, value: i64) -> Sketch {
         self.graph.initializer.push(onnx::make_tensor_i64(name, &[], &[value]));
         self
     }
 
-    /// A node named after its output.
+    /// Adds a node named after its output.
     fn node(mut self, op: &str, inputs: &[&str], output: &str, attributes: &[AttributeProto]) -> Sketch {
         let node: NodeProto = onnx::make_node(op, output, inputs, &[output], attributes.to_vec());
         self.graph.node.push(node);
         self
     }
 
-    /// The model, its outputs those named.
+    /// Returns the model with these outputs.
     fn returns(mut self, outputs: &[&str]) -> ModelProto {
         let info = |name: &&str| ValueInfoProto { name: name.to_string(), ..ValueInfoProto::default() };
         self.graph.output = outputs.iter().map(info).collect();
@@ -95,13 +95,13 @@ impl Sketch {
         }
     }
 
-    /// The model returning `y = last · scale`, so that there is always something to train.
+    /// Returns the model with `y = last · scale`, so that there is always something to train.
     fn scaled(self, last: &str) -> ModelProto {
         self.tensor("scale", &[1], &[0.5]).node("Mul", &[last, "scale"], "y", &[]).returns(&["y"])
     }
 }
 
-/// Weights of sketches that are trained even if they scale an input alone.
+/// Weights of sketches that are trained even if they only scale an input.
 const WEIGHTS: [&str; 7] = ["w", "scale", "token", "positions", "three", "square", "row"];
 
 fn graph(model: &ModelProto) -> Result<Graph, GraphError> {
@@ -115,19 +115,20 @@ fn refusal(model: &ModelProto) -> String {
     graph(model).expect_err("the model is refused").to_string()
 }
 
-/// `axis/outer/inner` and one-sample shape of a value.
+/// One-sample shape and (axis, outer, inner) of a value.
 fn layout(graph: &Graph, name: &str) -> (Vec<usize>, Option<(usize, usize, usize)>) {
     let value = graph.value(graph.find(name).unwrap_or_else(|| panic!("no value '{name}' in\n{graph}")));
     (value.shape.clone(), value.batch.map(|b| (b.axis, b.outer, b.inner)))
 }
 
-/// Runs `model` in tract with `n` samples, sample `changed` moved a little; returns `wanted` as (shape, elements).
+/// Runs `model` in tract with `n` samples and a small change of sample `changed`. Returns `wanted` as (shape,
+/// elements).
 fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[String]) -> Vec<(Vec<usize>, Vec<f32>)> {
     let mut probe = model.clone();
     let info = |name: &String| ValueInfoProto { name: name.clone(), ..ValueInfoProto::default() };
     let body = probe.graph.as_mut().unwrap();
     body.output = wanted.iter().map(info).collect();
-    // Exporters note intermediate shapes with the batch's name, which tract takes for another extent than the number.
+    // Exporters record intermediate shapes with the batch's name, which tract does not equate with the number.
     body.value_info.clear();
     let mut inference = tract_onnx::onnx().model_for_read(&mut &onnx::encode(&probe)[..]).unwrap();
     let mut inputs = tvec!();
@@ -138,7 +139,7 @@ fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[St
         let moved = |i: usize| usize::from(i / per_sample == changed);
         let count = shape[0] * per_sample;
         if graph.value(id).dtype == DType::I64 {
-            // Rows of any table of three.
+            // Valid indices for any table of three rows.
             let data: Vec<i64> = (0..count).map(|i| ((i * 29 + slot + moved(i)) % 3) as i64).collect();
             inference.set_input_fact(slot, i64::fact(&shape).into()).unwrap();
             inputs.push(tract_onnx::prelude::Tensor::from_shape(&shape, &data).unwrap().into());
@@ -159,8 +160,8 @@ fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[St
         .collect()
 }
 
-/// Checks every computed value against tract: its shape with `n` samples, and that moving one sample changes only that
-/// sample's elements, as (axis, outer, inner) places them.
+/// Checks every computed value against tract. It has the expected shape with `n` samples. Changing one sample changes
+/// only that sample's elements, as given by (axis, outer, inner).
 fn examine(model: &ModelProto, graph: &Graph, n: usize) {
     let written: Vec<&String> = model.graph.as_ref().unwrap().node.iter().flat_map(|node| &node.output).collect();
     let checked: Vec<_> = graph

@@ -1,5 +1,6 @@
-//! Networks drawn without regard to samples: what is accepted of them keeps every sample to itself, in all that is
-//! released. Extents are few and equal to the batch that some exports fix, so that constants and targets fit it by accident.
+//! Random networks without regard to samples. In accepted networks every released output depends only on its own
+//! sample. Extents are few and equal to the batch size that some exports fix, so that constants and targets match it by
+//! chance.
 
 use super::*;
 use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
@@ -8,9 +9,9 @@ use damper_onnx::{make_attr_int as int, make_attr_ints, make_attr_string};
 use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
 
-/// Samples.
+/// Batch size.
 const BATCH: usize = 3;
-/// Networks.
+/// Number of networks.
 const SEEDS: u64 = 250;
 
 struct Draw(Random);
@@ -24,13 +25,14 @@ impl Draw {
         of[self.below(of.len())].clone()
     }
 
-    /// An axis, from either end.
+    /// Axis, counted from either end.
     fn axis(&mut self) -> i64 {
         self.below(6) as i64 - 2
     }
 }
 
-/// The sketch with one more node `name`, of data `values` and integers `ints`; and whether it is integers.
+/// Adds a node `name` with data inputs from `values` and integer inputs from `ints`. Returns true if its output is
+/// integers.
 fn grown(sketch: Sketch, draw: &mut Draw, name: &str, values: &[String], ints: &[String]) -> (Sketch, bool) {
     let (x, other, number, second) = (draw.pick(values), draw.pick(values), draw.pick(ints), draw.pick(ints));
     let (x, other, number, second) = (x.as_str(), other.as_str(), number.as_str(), second.as_str());
@@ -83,7 +85,7 @@ fn grown(sketch: Sketch, draw: &mut Draw, name: &str, values: &[String], ints: &
     (made, false)
 }
 
-/// A network of nodes that are accepted.
+/// Random network of accepted nodes.
 fn network(draw: &mut Draw) -> ModelProto {
     let batch = draw.pick(&[N, N, 1, BATCH]);
     let shape = draw.pick(&[vec![batch, 3], vec![batch, 3, 3], vec![batch, 2, 3], vec![batch, 3, 1, 3]]);
@@ -108,14 +110,14 @@ fn network(draw: &mut Draw) -> ModelProto {
         sketch = sketch.ints(&format!("list{at}"), list);
         ints.push(format!("list{at}"));
     }
-    // The batch as shape arithmetic has it.
+    // The batch size in shape arithmetic.
     sketch = sketch.node("Shape", &["x"], "extents", &[]).node("Gather", &["extents", "nought"], "n", &[]);
     ints.extend(["n", "n", "extents"].map(String::from));
     let mut values: Vec<String> = ["x", "three", "square", "row"].map(String::from).to_vec();
     for at in 0..30 {
         let name = format!("v{at}");
         let (made, is_integer) = grown(sketch.clone(), draw, &name, &values, &ints);
-        // Integers show themselves where data is computed with them.
+        // Errors in integers appear when data is computed with them.
         if is_integer {
             (sketch, _) = (made, ints.push(name));
         } else if graph(
@@ -130,7 +132,7 @@ fn network(draw: &mut Draw) -> ModelProto {
             (sketch, _) = (made, values.push(name));
         }
     }
-    // The longest that depends on the samples.
+    // Longest output that depends on the samples.
     let length = |name: &&String| {
         let graph = graph(&sketch.clone().scaled(name)).ok()?;
         graph.value(graph.outputs[0]).batch.map(|_| graph.nodes.len())
@@ -139,7 +141,7 @@ fn network(draw: &mut Draw) -> ModelProto {
     sketch.clone().scaled(last)
 }
 
-/// What is released of each sample.
+/// Released outputs of each sample.
 fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -> Result<Vec<Vec<f32>>, String> {
     let outputs: Vec<_> = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
     let labels = vec![0.25; grad.labels.as_ref().map_or(0, |spec| spec.elements(BATCH))];

@@ -1,4 +1,4 @@
-//! The choice of trained parameters, and the reasons given.
+//! Selection of trained parameters, and the reasons.
 
 mod ties;
 
@@ -17,7 +17,7 @@ fn reason(model: &ModelProto, name: &str) -> (bool, String) {
     (found.trained, found.reason)
 }
 
-/// Options that give exactly these parameters.
+/// Options that specify exactly these parameters.
 fn given(names: &[&str]) -> GraphOptions {
     GraphOptions { parameter: names.iter().map(|name| name.to_string()).collect(), ..GraphOptions::default() }
 }
@@ -27,7 +27,7 @@ fn options(train: &[&str], freeze: &[&str]) -> GraphOptions {
     GraphOptions { train: owned(train), freeze: owned(freeze), ..GraphOptions::default() }
 }
 
-// An alias of a merged initializer is a parameter of its own.
+// An alias of a merged initializer is a separate parameter.
 #[test]
 fn alias_of_merged_weight_is_own_parameter() {
     let model = Sketch::new(17, &[N, 3])
@@ -45,7 +45,7 @@ fn alias_of_merged_weight_is_own_parameter() {
     assert_eq!(reason(&model, "b"), (true, because.to_string()));
 }
 
-/// A scale of ones that two nodes read.
+/// Scale of 1 that two nodes read.
 fn shared_scale() -> ModelProto {
     Sketch::new(17, &[N, 3])
         .tensor("ones", &[3], &[1.0; 3])
@@ -65,7 +65,7 @@ fn untraced_merged_norms_are_split() {
     assert_eq!(names, ["ones", "ones::second"]);
     let because = "trained: scale of Mul 'second'; the exporter merged it into 'ones', of equal value";
     assert_eq!(reason(&model, "ones::second"), (true, because.to_string()));
-    // The trained model reads two initializers where the original read one.
+    // The trained model reads two initializers, and the original reads one.
     let trained = write_trained(&model, &[("ones", &[2.0; 3]), ("ones::second", &[3.0; 3])]).unwrap();
     let again = super::graph(&trained).unwrap();
     let initial: Vec<f32> = again.trained().map(|p| p.initial.as_f32().unwrap()[0]).collect();
@@ -172,7 +172,7 @@ fn patterns_override_and_freeze_wins() {
         Graph::from_model(&model, &options(&[], &["b.*"])).unwrap_err().to_string(),
         "`freeze` 'b.*': matches no initializer; damper inspect lists their names"
     );
-    // What is frozen is a constant of the run.
+    // A frozen parameter is a constant of the run.
     let graph = Graph::from_model(&model, &options(&[], &["a.bias"])).unwrap();
     assert!(graph.constant(graph.find("a.bias").unwrap()).is_some());
     assert!(graph.constant(graph.find("a.weight").unwrap()).is_none());
@@ -239,7 +239,7 @@ fn running_statistics_are_not_weights() {
     assert_eq!(reason(&model, "v"), (false, variance.to_string()));
 }
 
-/// A mask looked up at the samples' numbers plus `shift` and at `positions`, as exporters of PyTorch write it.
+/// Mask looked up at the sample indices plus `shift` and at `positions`, as PyTorch's exporters write it.
 fn mask_look_up(shift: i64, positions: &[i64]) -> ModelProto {
     Sketch::new(17, &[N, 4])
         .ids("mask", &[N, 4])
@@ -273,7 +273,7 @@ fn mask_look_up(shift: i64, positions: &[i64]) -> ModelProto {
         .returns(&["y"])
 }
 
-// A sample may look up its own row, and no other.
+// A sample may read its own row, and no other.
 #[test]
 fn sample_looks_up_only_its_own_row() {
     let ops = |model: &ModelProto| {
@@ -286,14 +286,14 @@ fn sample_looks_up_only_its_own_row() {
     assert_eq!(ops(&mask_look_up(0, &[3, 2, 1, 0])), ["Reshape", "Gather", "Reshape"]);
     let message = graph(&mask_look_up(1, &[0, 1, 2, 3])).unwrap_err().to_string();
     assert!(message.contains("'pairs', the samples' numbers"), "{message}");
-    // Beyond the row.
+    // Outside the row.
     assert!(graph(&mask_look_up(0, &[0, 1, 2, 4])).is_err());
 }
 
-// A parameter that gets no gradient is not trained.
+// A parameter without gradient is not trained.
 #[test]
 fn parameter_without_gradient_is_frozen() {
-    // A threshold that is scaled and moved before it is compared, and a mask that becomes a condition.
+    // A threshold that is scaled and moved before a comparison, and a mask that becomes a condition.
     let threshold = Sketch::new(17, &[N, 3])
         .weight("threshold", &[3])
         .weight("mask", &[3])
@@ -360,7 +360,7 @@ fn constants_of_an_input_are_frozen() {
 
 #[test]
 fn weights_past_an_input_are_trained() {
-    // A position embedding of an embedded input, the scale of a normalisation written out, and a gate of its square.
+    // A position embedding of an embedded input, the scale of a decomposed normalisation, and a gate of its square.
     let model = Sketch::new(17, &[N, 4])
         .weight("positions", &[4])
         .weight("norm.weight", &[4])
@@ -381,7 +381,7 @@ fn weights_past_an_input_are_trained() {
     assert_eq!(trained(&model, &GraphOptions::default()), ["positions", "norm.weight", "gate", "w"]);
 }
 
-/// Cross-entropy with class weights, which the model computes itself.
+/// Cross-entropy with class weights, computed in the model.
 fn weighted_loss(looked_up: bool) -> ModelProto {
     let model = normalised()
         .ids("labels", &[N, 1])
@@ -422,7 +422,7 @@ fn weights_of_classes_are_frozen() {
 
 #[test]
 fn doubtful_constants_are_named() {
-    // Targets scaled back, and a difference from what is stored.
+    // Targets scaled back, and a difference from a stored value.
     let model = normalised()
         .weight("target.std", &[4])
         .weight("anchor", &[4])
@@ -474,7 +474,7 @@ fn nothing_to_train_has_its_reason() {
 #[test]
 fn given_parameters_are_taken_as_given() {
     let model = normalised().returns(&["h"]);
-    // Also what only shifts an input, which the rule leaves out.
+    // This includes parameters that only shift an input, which the rule excludes.
     assert_eq!(trained(&model, &given(&["mean", "layer.bias"])), ["mean", "layer.bias"]);
     assert!(Graph::from_model(&model, &given(&["mean"])).unwrap().warnings.is_empty());
     assert_eq!(
@@ -485,7 +485,8 @@ fn given_parameters_are_taken_as_given() {
 
 #[test]
 fn given_parameters_keep_their_uses() {
-    // By the rule a scale of ones that two nodes read is two parameters, and a transpose of an embedding is none.
+    // By the rule, a scale of 1 with two readers is two parameters, and the transpose of an embedding is not a separate
+    // parameter.
     let model = shared_scale();
     assert_eq!(trained(&model, &given(&["ones"])), ["ones"]);
     let names = ["embedding.weight", "val_9"];

@@ -1,4 +1,4 @@
-//! Refusals and their messages.
+//! Errors and their messages.
 
 use super::*;
 use damper_onnx::{make_attr_int as int, make_attr_ints as ints};
@@ -27,7 +27,7 @@ fn batch_norm_error_names_replacement() {
     );
 }
 
-// An operator without a rule has a different error than a rejected one.
+// The error for an unknown operator differs from that for a known unsupported operator.
 #[test]
 fn unknown_operator_has_own_error() {
     let model = Sketch::new(17, &[N, 4]).weight("w", &[4]).node("Det", &["x"], "m", &[]);
@@ -41,7 +41,8 @@ fn unknown_operator_has_own_error() {
     assert!(refusal(&foreign).starts_with("node 'm': operator com.example.Relu has no rule (it reads 'x' [N, 4])"));
 }
 
-// Samples are float32 or int64: no other type reaches a backend. Before, int32 and bool did, and failed after the data were read.
+// Inputs are float32, float64 or int64, and no other type reaches a backend. Before, int32 and bool inputs failed only
+// after the data were read.
 #[test]
 fn inputs_are_floats_or_integers() {
     let cast = |dtype| {
@@ -60,7 +61,7 @@ fn inputs_are_floats_or_integers() {
         tensor.elem_type = number;
         model
     };
-    // Small integers that are cast are int64. Arithmetic on them would wrap.
+    // Small integers that are cast become int64. Arithmetic on them would wrap around.
     for (number, name) in [(2, "uint8"), (3, "int8"), (4, "uint16"), (5, "int16"), (12, "uint32")] {
         assert!(graph(&of_type(number, "Cast")).is_ok(), "{name}");
         assert!(refusal(&of_type(number, "Neg")).contains(&format!("elements of type {name}; export")), "{name}");
@@ -112,7 +113,7 @@ fn products_across_samples_are_errors() {
         mixes(&base().node("Gemm", &["x", "x"], "h", &[int("transB", 1)]).scaled("h")),
         "h (Gemm): it multiplies every sample of 'x' with every sample of 'x'"
     );
-    // All samples in one row: legal ONNX, and every feature of every sample meets the weight.
+    // All samples in one row is valid ONNX, but every feature of every sample meets the weight.
     let row = base().ints("row", &[1, -1]).node("Reshape", &["x", "row"], "r", &[]);
     assert_eq!(
         mixes(&row.node("Gemm", &["r", "w"], "h", &[]).scaled("h")),
@@ -279,10 +280,10 @@ fn rewrite_rejects_taken_value_name() {
     assert!(text.contains("'y/1'") && text.contains("'y' (Einsum)") && text.contains("rename"), "{text}");
 }
 
-// Axes are read only from the place that the operator set defines.
+// Axes are read only from the location that the opset defines.
 #[test]
 fn axes_are_read_per_operator_set() {
-    // A runtime that reads the other place would sum over the samples.
+    // A runtime that reads the other location would sum over the samples.
     let axes = |axis: i64| [damper_onnx::make_attr_ints("axes", &[axis])];
     let both = |opset: i64, op: &str, inputs: &[&str]| {
         let sketch = Sketch::new(opset, &[N, 3]).ints("one", &[1]);
@@ -295,7 +296,7 @@ fn axes_are_read_per_operator_set() {
     assert!(graph(&Sketch::new(17, &[N, 3]).node("ReduceMean", &["x"], "h", &axes(1)).scaled("h")).is_ok());
 }
 
-// An integer divisor must be a positive constant, so that no sample ends the run.
+// An integer divisor must be a positive constant, so that no sample can abort the run.
 #[test]
 fn integer_divisor_is_positive_constant() {
     let model = |op: &str, divisor: &str| {

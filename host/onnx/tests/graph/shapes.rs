@@ -3,7 +3,7 @@
 use super::*;
 use damper_onnx::{make_attr_float as float, make_attr_int as int, make_attr_ints as ints, make_attr_string as string};
 
-/// One input of shape `x`, one operator, examined with three samples.
+/// Graph of one operator on an input of shape `x`, examined with three samples.
 fn one(opset: i64, x: &[usize], op: &str, attributes: &[AttributeProto]) -> Graph {
     let model = Sketch::new(opset, x).node(op, &["x"], "h", attributes).scaled("h");
     examined(&model)
@@ -55,7 +55,7 @@ fn matmul_keeps_batch_at_any_rank() {
     let square =
         base().node("Transpose", &["x"], "t", &[ints("perm", &[0, 2, 1])]).node("MatMul", &["x", "t"], "h", &[]);
     assert_eq!(layout(&examined(&square.scaled("h")), "h"), (vec![1, 4, 4], Some((0, 1, 1))));
-    // Samples as rows of a matrix on the right: columns of the product.
+    // Samples as rows of a matrix on the right become columns of the product.
     let columns = Sketch::new(17, &[N, 3]).weight("w", &[2, 3]).node("Transpose", &["x"], "t", &[]).node(
         "MatMul",
         &["w", "t"],
@@ -116,8 +116,8 @@ fn ceil_pool_counts_windows_inside() {
         (9, 4, 3, 0, 2),
         (4, 3, 3, 1, 1),
     ] {
-        // By definition: windows start every `stride`, and the next one is there while the last did not reach the end of
-        // the padding and it would start before the end padding.
+        // By definition, windows start every `stride`. There is another window if the last did not reach the end of the
+        // padding and the next would start before the end padding.
         let total = input + begin + end;
         let mut windows = 1;
         while (windows - 1) * stride + kernel < total && windows * stride < input + begin {

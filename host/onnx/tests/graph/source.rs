@@ -1,4 +1,4 @@
-//! Parameters as the source has them, by the record that PyTorch's exporters leave.
+//! Parameters as in the source, by the record of PyTorch's exporters.
 
 use super::*;
 use damper_onnx::graph::{Initializer, initializers, retie};
@@ -13,13 +13,13 @@ fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: key.into(), value: value.into() }
 }
 
-/// The text of a call: `layer_norm` of `aten.layer_norm.default(%x, %p_a)`.
+/// Text of a call: `layer_norm` of `aten.layer_norm.default(%x, %p_a)`.
 fn call(output: &str, target: &str, arguments: &str) -> String {
     format!("%{output} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({arguments}), kwargs = {{}})")
 }
 
 impl Sketch {
-    /// A node of the dynamo exporter, part of a call.
+    /// Adds a node of the dynamo exporter that belongs to a call.
     fn called(mut self, op: &str, inputs: &[&str], output: &str, call: &str) -> Sketch {
         let name = format!("node_{output}");
         let mut node = onnx::make_node(op, &name, inputs, &[output], vec![]);
@@ -28,13 +28,13 @@ impl Sketch {
         self
     }
 
-    /// A node of the TorchScript exporter, `name` with its path.
+    /// Adds a node of the TorchScript exporter with the name `name`, including its path.
     fn at(mut self, name: &str, op: &str, inputs: &[&str], output: &str) -> Sketch {
         self.graph.node.push(onnx::make_node(op, name, inputs, &[output], vec![]));
         self
     }
 
-    /// An entry of an initializer's metadata.
+    /// Adds a metadata entry to an initializer.
     fn says(mut self, name: &str, key: &str, value: &str) -> Sketch {
         let mut info = onnx::make_value_info(name, DType::F32, &[]);
         info.metadata_props = vec![entry(key, value)];
@@ -46,7 +46,7 @@ impl Sketch {
         self.says(name, "pkg.onnxscript.optimizer.folded_from", from)
     }
 
-    /// The source's tensors: `("PARAMETER", "fc.weight")`.
+    /// Adds the source's tensors: `("PARAMETER", "fc.weight")`.
     fn signature(mut self, tensors: &[(&str, &str)]) -> Sketch {
         let line = |(kind, name): &(&str, &str)| {
             let prefix = if *kind == "PARAMETER" { 'p' } else { 'b' };
@@ -60,7 +60,7 @@ impl Sketch {
     }
 }
 
-/// The model as a file is read.
+/// The model after encoding and decoding.
 fn read(model: &ModelProto) -> ModelProto {
     decode("model.onnx", &encode(model)).unwrap()
 }
@@ -69,7 +69,7 @@ fn all(model: &ModelProto, options: &GraphOptions) -> Vec<Initializer> {
     initializers(&read(model), options).unwrap()
 }
 
-/// Names and sizes of what is trained, in alphabetical order.
+/// Names and sizes of the trained parameters, in alphabetical order.
 fn trained(model: &ModelProto) -> Vec<(String, usize)> {
     let trained = all(model, &GraphOptions::default()).into_iter().filter(|one| one.trained);
     let mut found: Vec<_> = trained.map(|one| (one.name, one.shape.iter().product())).collect();
@@ -81,17 +81,17 @@ fn names(model: &ModelProto) -> Vec<String> {
     trained(model).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The same outputs, in tract, as before the model was read.
+/// Checks in tract that restoring the model does not change its outputs.
 fn computes_the_same(model: &ModelProto) {
     let restored = read(model);
     let built = Graph::from_model(&restored, &GraphOptions::default()).unwrap();
     let outputs: Vec<String> = built.outputs.iter().map(|id| built.value(*id).name.clone()).collect();
     assert_eq!(run(model, &built, 3, 0, &outputs), run(&restored, &built, 3, 0, &outputs));
-    // The next time it is read in the same way.
+    // Decoding again gives the same model.
     assert_eq!(read(&restored), restored);
 }
 
-/// Two norms and a product, whose equal numbers the exporter merged, with a constant among them.
+/// Two norms and a product with equal values that the exporter merged, with a constant among them.
 fn merged() -> ModelProto {
     let norm =
         |at: &str, x: &str| call(at, "aten.layer_norm.default", &format!("%{x}, [4], %p_{at}_weight, %p_{at}_bias"));
@@ -116,7 +116,8 @@ fn merged() -> ModelProto {
         .returns(&["y"])
 }
 
-// Each layer's scale and bias has its name, though the exporter stored one of equal value. What no call names is a constant.
+// Each layer's scale and bias gets its name, although the exporter stored one tensor of equal value. A tensor that no
+// call names is a constant.
 #[test]
 fn merged_initializers_are_taken_apart() {
     let model = merged();
@@ -125,11 +126,11 @@ fn merged_initializers_are_taken_apart() {
     let constant = all(&model, &GraphOptions::default()).into_iter().find(|one| one.name == "a.bias/constant").unwrap();
     assert_eq!((constant.trained, &*constant.reason), (false, "not trained: a buffer or a constant of the source"));
     computes_the_same(&model);
-    // Nothing is doubtful, so nothing is warned of.
+    // The decisions are certain, so there is nothing to warn of.
     assert_eq!(Graph::from_model(&read(&model), &GraphOptions::default()).unwrap().warnings, Vec::<String>::new());
 }
 
-// A bias of zeros that the exporter dropped is there again. A layer without one has none.
+// A zero bias that the exporter dropped is restored. A layer without a bias stays without.
 #[test]
 fn dropped_biases_are_restored() {
     let model = Sketch::new(18, &[N, 4])
@@ -143,7 +144,7 @@ fn dropped_biases_are_restored() {
     computes_the_same(&model);
 }
 
-/// One square weight of equal numbers, read as the exporter folded it for each of two uses, and looked up.
+/// Square weight of equal values, folded for each of two uses, and looked up.
 fn shared(value: f32) -> ModelProto {
     let linear = |output: &str, x: &str| call(output, "aten.linear.default", &format!("%{x}, %p_table_weight"));
     Sketch::new(18, &[N, 4])
@@ -159,7 +160,7 @@ fn shared(value: f32) -> ModelProto {
         .returns(&["y"])
 }
 
-// Copies of one origin are one weight, whatever they hold. What was folded has another layout.
+// Copies of one origin are one weight, whatever their values. A folded copy has another layout.
 #[test]
 fn copies_of_one_origin_are_one_weight() {
     for value in [0.0, 0.5] {
@@ -169,7 +170,7 @@ fn copies_of_one_origin_are_one_weight() {
         let exchanges = tied.graph.unwrap().node.iter().filter(|node| node.op_type == "Transpose").count();
         assert_eq!(exchanges, 2);
     }
-    // Taken apart, each has the origin's name, and its own.
+    // Untied copies have the origin's name followed by their own.
     for pattern in ["table.weight/*", "val_*"] {
         let options = GraphOptions { untie: vec![pattern.into()], ..GraphOptions::default() };
         let count = all(&shared(0.5), &options).into_iter().filter(|one| one.trained).count();
@@ -177,7 +178,7 @@ fn copies_of_one_origin_are_one_weight() {
     }
 }
 
-// Two pieces of one parameter are two, and have its name.
+// Two parts of one parameter stay two, and get its name.
 #[test]
 fn pieces_of_one_parameter_stay_apart() {
     let model = Sketch::new(18, &[N, 4])
@@ -192,7 +193,7 @@ fn pieces_of_one_parameter_stay_apart() {
     assert_eq!(names(&model), ["pair/val_0", "pair/val_1"]);
 }
 
-// A buffer is no parameter, whatever it looks like, and a parameter is one, though it only scales an input.
+// A buffer is never a parameter. A parameter is trained even if it only scales an input.
 #[test]
 fn the_record_decides_what_is_trained() {
     let model = Sketch::new(18, &[N, 4])
@@ -211,7 +212,8 @@ fn the_record_decides_what_is_trained() {
     assert_eq!(all(&model, &options).into_iter().filter(|one| one.trained).count(), 2);
 }
 
-// TorchScript's weights have the names of the modules that read them, and what one module reads twice is one.
+// TorchScript's weights get the names of the modules that read them. A weight with two readers in one module is one
+// parameter.
 #[test]
 fn torchscript_weight_is_named_after_module() {
     let model = Sketch::new(17, &[N, 5, 6])
@@ -237,7 +239,7 @@ fn torchscript_weight_is_named_after_module() {
     assert_eq!(names(&model), ["fc.bias", "fc.weight", "heads.0.query.weight", "ln.bias", "ln.weight"]);
     assert_eq!(Graph::from_model(&read(&model), &GraphOptions::default()).unwrap().warnings, Vec::<String>::new());
     computes_the_same(&model);
-    // Patterns name it as the source does, or as the file.
+    // Patterns may use the name in the source or in the file.
     for pattern in ["*query*", "onnx::MatMul_9"] {
         let options = GraphOptions { only: vec![pattern.into()], ..GraphOptions::default() };
         let only: Vec<_> = all(&model, &options).into_iter().filter(|one| one.trained).map(|one| one.name).collect();
@@ -247,7 +249,7 @@ fn torchscript_weight_is_named_after_module() {
     assert!(initializers(&read(&model), &none).unwrap_err().to_string().contains("matches no initializer"));
 }
 
-/// Twice the same values under names of an exporter, in modules `first` and `second`.
+/// The same values twice under exporters' names, in modules `first` and `second`.
 fn twice(first: &str, second: &str) -> ModelProto {
     Sketch::new(17, &[N, 6])
         .weight("onnx::MatMul_8", &[6, 6])
@@ -258,7 +260,7 @@ fn twice(first: &str, second: &str) -> ModelProto {
         .returns(&["y"])
 }
 
-// Equal weights of one module are one. Of two modules they may be copies, and are named.
+// Equal weights of one module are one parameter. Those of two modules may be copies, and a warning names them.
 #[test]
 fn equal_weights_are_one_or_named() {
     assert_eq!(names(&twice("layer.0/fc", "layer.0_1/fc")), ["layer.0.fc.weight"]);
@@ -284,7 +286,7 @@ fn scores(bias: &[f32], heads: usize, places: usize) -> ModelProto {
         .returns(&["y"])
 }
 
-// A folded look-up of relative positions is a table again, whose numbers are trained once.
+// A folded lookup of relative positions becomes a table again, with each value trained once.
 #[test]
 fn folded_tables_are_tables_again() {
     let places = 4;
@@ -299,7 +301,7 @@ fn folded_tables_are_tables_again() {
     }
 }
 
-// Masks, slopes by distance and zeros that are added to scores are no weights, and are named.
+// Masks, distance slopes and zeros added to scores are not weights, and a warning names them.
 #[test]
 fn constants_of_scores_are_not_trained() {
     let at = |flat: usize| (flat / 16, flat / 4 % 4, flat % 4);
@@ -318,7 +320,7 @@ fn constants_of_scores_are_not_trained() {
     }
 }
 
-// A buffer that is added to outputs is none either. A layer's bias is one.
+// A buffer added to outputs is not a weight. A layer's bias is.
 #[test]
 fn buffer_added_to_outputs_is_not_trained() {
     let model = |shape: &[usize]| {
@@ -333,7 +335,7 @@ fn buffer_added_to_outputs_is_not_trained() {
     assert_eq!(names(&model(&[1, 4])), ["head.weight"]);
 }
 
-// The key's bias of a folded query, key and value is a buffer of zeros.
+// The key bias in a folded bias of query, key and value is a buffer of zeros.
 #[test]
 fn zeros_between_biases_are_a_constant() {
     let bias = [0.5, 0.75, 0.0, 0.0, -0.5, 1.0];
@@ -348,7 +350,7 @@ fn zeros_between_biases_are_a_constant() {
         [("attn.bias.query", 2), ("attn.bias.value", 2), ("attn.weight", 18)].map(|(n, s)| (n.to_string(), s))
     );
     computes_the_same(&model);
-    // By the record, all of them may be zeros.
+    // With the record, all of them may be zeros.
     let model = Sketch::new(18, &[N, 3])
         .weight("fc", &[3, 6])
         .tensor("cat", &[6], &[0.0; 6])

@@ -1,4 +1,4 @@
-//! Operators over spatial axes, and contractions: shapes, the place of the batch, and what is refused.
+//! Operators over spatial axes, and contractions: shapes, batch axes, and errors.
 
 use super::*;
 use damper_onnx::{make_attr_int as int, make_attr_ints as ints, make_attr_string as string};
@@ -128,7 +128,7 @@ fn pad_and_resize_stay_within_sample() {
         model.node("Resize", &["x", "", "s"], "h", &[]).scaled("h")
     };
     assert_eq!(layout(&examined(&resize(&[1.0, 1.0, 2.0, 0.5])), "h"), (vec![1, 2, 8, 2], Some((0, 1, 1))));
-    // Scales that the exporter joins.
+    // Scales that the exporter concatenates.
     let scale = |value| damper_onnx::make_attr_tensor("value", damper_onnx::make_tensor_f32("", &[2], &[value, value]));
     let model = Sketch::new(17, &[N, 2, 4, 5])
         .node("Constant", &[], "same", &[scale(1.0)])

@@ -1,4 +1,4 @@
-//! Files of other operator sets and exporters, read in the form that the rules know.
+//! Files of other opsets and exporters, converted to the form that the rules support.
 
 use super::{N, Sketch, examine, graph, layout};
 use damper_onnx::graph::{Graph, GraphOptions, Origin, open_inputs};
@@ -20,7 +20,7 @@ fn floats(name: &str, floats: &[f32]) -> AttributeProto {
     }
 }
 
-// Before set 13 a softmax normalises over all axes from its axis on.
+// Before opset 13, a softmax normalises over all axes from its axis on.
 #[test]
 fn old_softmax_flattens() {
     let model = Sketch::new(11, &[N, 2, 3]).node("Softmax", &["x"], "h", &[]).scaled("h");
@@ -29,18 +29,18 @@ fn old_softmax_flattens() {
     let softmax = &read.nodes[1];
     assert_eq!(read.value(softmax.outputs[0]).shape, [1, 6]);
     assert_eq!(layout(&read, "h"), (vec![1, 2, 3], Some((0, 1, 1))));
-    // Of one axis that is longer than 1, it is today's.
+    // With a single axis longer than 1, it equals the current operator.
     let last = Sketch::new(11, &[N, 3, 1]).node("Softmax", &["x"], "h", &[]).scaled("h");
     let read = graph(&last).unwrap();
     assert_eq!(ops(&read), ["Softmax", "Mul"]);
     assert_eq!(onnx::attr_int(&read.nodes[0].attributes, "axis", 0), 1);
     assert_eq!(read.nodes[0].attributes.len(), 1);
-    // From axis 0 on it mixes samples.
+    // From axis 0 on, it mixes samples.
     let first = Sketch::new(11, &[N, 3]).node("Softmax", &["x"], "h", &[make_attr_int("axis", 0)]).scaled("h");
     assert!(graph(&first).unwrap_err().to_string().contains("mixes samples"));
 }
 
-// Attributes of older sets become inputs.
+// Attributes of older opsets become inputs.
 #[test]
 fn old_attributes_become_inputs() {
     let ints = |name, list: &[i64]| make_attr_ints(name, list);
@@ -60,12 +60,12 @@ fn old_attributes_become_inputs() {
     let clip = read.nodes.iter().find(|node| node.op == "Clip").unwrap();
     let bound = |slot: usize| read.constant(clip.inputs[slot].unwrap()).unwrap().as_f32().unwrap().to_vec();
     assert_eq!([bound(1), bound(2)], [[-0.25], [0.5]]);
-    // Nothing that the upgrade added is trained.
+    // Tensors that the conversion added are not trained.
     assert_eq!(read.trained().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["scale"]);
     examine(&model, &read, 3);
 }
 
-// Element i of an Upsample comes from i / scale, rounded down, as ONNX's conversion to Resize has it.
+// Element i of an Upsample comes from floor(i / scale), as in ONNX's conversion to Resize.
 #[test]
 fn upsample_is_asymmetric_resize() {
     let attributes = [floats("scales", &[1.0, 1.0, 2.0, 2.0]), make_attr_string("mode", "nearest")];
@@ -77,7 +77,7 @@ fn upsample_is_asymmetric_resize() {
     assert_eq!(mode("nearest_mode"), "floor");
 }
 
-// Sets 22 to 24 are read as set 21.
+// Opsets 22 to 24 are read as opset 21.
 #[test]
 fn new_sets_are_read() {
     for opset in [22, 23, 24] {
@@ -90,7 +90,7 @@ fn constant(name: &str, shape: &[usize], data: &[f32]) -> AttributeProto {
     make_attr_tensor("value", make_tensor_f32(name, shape, data))
 }
 
-// Weights in Constant nodes are trained, single numbers are not, and what is trained is written back.
+// Weights in Constant nodes are trained and scalars are not. Trained parameters are written back.
 #[test]
 fn constant_weights_are_trained() {
     let model = Sketch::new(11, &[N, 2])
@@ -112,7 +112,7 @@ fn branch(name: &str, graph: GraphProto) -> AttributeProto {
     AttributeProto { name: name.into(), g: Some(graph), r#type: AttributeType::Graph as i32, ..Default::default() }
 }
 
-/// A branch that multiplies `x` by a weight of its own, which both branches call `w`.
+/// Branch that multiplies `x` by its own weight, which both branches name `w`.
 fn product(factor: f32) -> GraphProto {
     let model = Sketch::new(17, &[N, 2])
         .tensor("w", &[2, 2], &[factor, 0.0, 1.0, factor])
@@ -136,7 +136,7 @@ fn given(name: &str, value: &str) -> GraphOptions {
     GraphOptions { input: vec![(name.into(), value.into())], ..GraphOptions::default() }
 }
 
-// A public value of an input decides a branch, whose weight alone is trained and written back.
+// A public value of an input selects a branch. Only the weight of this branch is trained and written back.
 #[test]
 fn given_input_decides_branch() {
     let model = chosen();
@@ -159,7 +159,7 @@ fn given_input_decides_branch() {
     }
 }
 
-// A wrong value is an error of the setting.
+// An invalid value is an error of the setting.
 #[test]
 fn wrong_given_value_is_error() {
     let error = |name: &str, value: &str| Graph::from_model(&chosen(), &given(name, value)).unwrap_err().to_string();
@@ -169,7 +169,7 @@ fn wrong_given_value_is_error() {
     assert!(error("speed", "1").contains("no such input; it has x, rate"));
 }
 
-/// `y = x · wⁿ`, by a loop of `n` rounds.
+/// `y = x · wⁿ`, by a loop of `n` iterations.
 fn looped(rounds: i64) -> ModelProto {
     let body =
         Sketch::new(17, &[N, 2]).node("Identity", &["go"], "goes", &[]).node("MatMul", &["at", "w"], "next", &[]);
@@ -182,7 +182,7 @@ fn looped(rounds: i64) -> ModelProto {
         .returns(&["y"])
 }
 
-// A loop of a known number of rounds is written out, with one weight for all, and not without bound.
+// A loop with a known number of iterations is inlined, with one weight for all iterations, up to a limit.
 #[test]
 fn known_loop_is_written_out() {
     let read = Graph::from_model(&looped(3), &GraphOptions::default()).unwrap();
@@ -192,7 +192,7 @@ fn known_loop_is_written_out() {
     assert!(error.contains("at most 1024"), "{error}");
 }
 
-// The rounds of a loop give no name that the model has.
+// Names from loop iterations never collide with names in the model.
 #[test]
 fn rounds_keep_the_names_of_others() {
     let mut model = looped(2);
@@ -210,7 +210,7 @@ fn rounds_keep_the_names_of_others() {
     assert_eq!(names.len(), read.nodes.len());
 }
 
-// Loops in loops end with an error before they fill the memory.
+// Nested loops end with an error before they fill the memory.
 #[test]
 fn nested_loops_are_bounded() {
     let mut model = looped(1000);
@@ -229,7 +229,7 @@ fn nested_loops_are_bounded() {
     assert!(error.contains("nodes would come of it"), "{error}");
 }
 
-// Inputs of other integers are int64 in the graph, and cast.
+// Inputs of other integer types are int64 in the graph, followed by a cast.
 #[test]
 fn small_integers_are_cast() {
     let model = Sketch::new(17, &[N, 2])
@@ -242,7 +242,7 @@ fn small_integers_are_cast() {
     assert_eq!(ops(&read), ["Cast", "Cast", "Add", "Mul"]);
 }
 
-// Samples on axis 1 of an input are brought to the front, with a warning.
+// Samples on axis 1 of an input are moved to the front, with a warning.
 #[test]
 fn samples_on_another_axis_are_moved() {
     let mut sketch = Sketch::new(17, &[N, 3]);
@@ -259,7 +259,7 @@ fn samples_on_another_axis_are_moved() {
     let read = graph(&model).unwrap();
     assert_eq!(layout(&read, "state"), (vec![1, 2, 3], Some((0, 1, 1))));
     assert!(read.warnings[0].contains("'state' holds the samples along axis 1"), "{:?}", read.warnings);
-    // One value for all, repeated for each sample.
+    // One value for all samples, repeated for each sample.
     let options = GraphOptions { train: vec!["scale".into()], ..given("state", "0.5") };
     let read = Graph::from_model(&model, &options).unwrap();
     assert_eq!(layout(&read, "first"), (vec![1, 3], Some((0, 1, 1))));
@@ -271,7 +271,7 @@ fn samples_on_another_axis_are_moved() {
     );
 }
 
-// The axes that data may fix, of inputs that no value is given for.
+// The axes that data may fix, of inputs without a given value.
 #[test]
 fn open_axes_are_listed() {
     let model = chosen();
@@ -282,7 +282,7 @@ fn open_axes_are_listed() {
     );
 }
 
-/// Row `index` of each sample of `z [N, 4, 3]`: by tuples, or in the rows of all.
+/// Row `index` of each sample of `z [N, 4, 3]`: by tuples, or as an index into the rows of all samples.
 fn last_token(by_tuples: bool, base: i64) -> ModelProto {
     let mut sketch = Sketch::new(17, &[N, 4, 3])
         .ids("index", &[N])
@@ -313,7 +313,7 @@ fn last_token(by_tuples: bool, base: i64) -> ModelProto {
         .scaled("h")
 }
 
-// A row of each sample that its own index chooses stays with the sample. A stride that reaches others is refused.
+// A row that the sample's own index selects stays with the sample. A stride that reaches other samples is an error.
 #[test]
 fn own_row_by_own_index_is_read() {
     for by_tuples in [true, false] {
@@ -324,7 +324,7 @@ fn own_row_by_own_index_is_read() {
     assert!(graph(&last_token(false, 3)).unwrap_err().to_string().contains("mixes samples"));
 }
 
-// An operator for other outputs needs no rule if the output that matters is named.
+// An operator for other outputs needs no rule if the required output is named.
 #[test]
 fn other_outputs_may_have_no_rule() {
     let model = Sketch::new(17, &[N, 4])
@@ -339,7 +339,7 @@ fn other_outputs_may_have_no_rule() {
         let error = Graph::from_model(&model, &of(output)).unwrap_err().to_string();
         assert!(error.contains("NonZero"), "{error}");
     }
-    // A model that can be read whole stays whole.
+    // A model that can be read completely stays complete.
     let plain = Sketch::new(17, &[N, 4])
         .weight("fc.weight", &[4, 3])
         .node("MatMul", &["x", "fc.weight"], "y", &[])

@@ -1,7 +1,9 @@
-//! Code of an ELF module: its segments that are never written, and what is read-only after relocation, with pointers relative to the module.
+//! Code of an ELF module: its segments that are never written, and its data that is read-only after relocation.
+//! Pointers are relative to the module.
 //!
-//! A program without libraries has variables of the system's library among the latter, such as random numbers. If it has a build id, that
-//! stands for this part. If not, each start may be another program, which repeats nothing.
+//! In a static program the latter include variables of the C library, such as random numbers. If the program has a
+//! build id, the id replaces this part. If not, each start may yield different code, which never matches an earlier
+//! run.
 
 use super::system::{Module, Part, each};
 use std::ops::Range;
@@ -21,7 +23,7 @@ const JMPREL: usize = 23;
 const RELRSZ: usize = 35;
 const RELR: usize = 36;
 
-/// The type of a relocation that fills two words: a thread's variable, by its descriptor.
+/// Type of the relocation that fills two words: the descriptor of a thread-local variable.
 const TLS_DESCRIPTOR: usize = if cfg!(target_arch = "x86_64") {
     36
 } else if cfg!(target_arch = "aarch64") {
@@ -38,7 +40,7 @@ fn loads<'a>(module: &'a Module<'_>) -> impl Iterator<Item = &'a Part> {
     module.parts.iter().filter(|part| part.kind == libc::PT_LOAD)
 }
 
-/// As [`code`](super::code).
+/// See [`code`](super::code).
 pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     let mut whole = false;
     each(&mut |module| {
@@ -50,7 +52,7 @@ pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     whole
 }
 
-/// An address of each library whose file is called `NAME.so...` or `NAME-VERSION.so`.
+/// An address in each library with a file name `NAME.so...` or `NAME-VERSION.so`.
 pub(super) fn libraries(names: &[&str]) -> Vec<usize> {
     let mut found = Vec::new();
     each(&mut |module| {
@@ -66,7 +68,7 @@ pub(super) fn libraries(names: &[&str]) -> Vec<usize> {
     found
 }
 
-/// The bytes of `module`; none if some cannot be read.
+/// Passes the bytes of `module` to `read`. Returns `None` if some cannot be read.
 fn hand_over(module: &Module<'_>, read: &mut dyn FnMut(&[u8])) -> Option<()> {
     for part in loads(module).filter(|part| part.flags & libc::PF_W == 0) {
         let place = [part.start.wrapping_sub(module.base), part.len, part.flags as usize];
@@ -103,7 +105,7 @@ fn is_static(module: &Module<'_>) -> bool {
     }
 }
 
-/// Returns true if the linker left a digest of the whole file in a note.
+/// Returns true if the module has a note with the linker's digest of the whole file.
 fn has_build_id(module: &Module<'_>) -> bool {
     let notes = module.parts.iter().filter(|part| part.kind == libc::PT_NOTE);
     notes.filter_map(|part| module.bytes(part.start, part.len)).any(|mut notes| {
@@ -121,7 +123,8 @@ fn has_build_id(module: &Module<'_>) -> bool {
     })
 }
 
-/// Takes out of `bytes`, which lie at `start`, what the loader wrote there: pointers into the module become relative to it, others zero.
+/// Undoes the loader's writes in `bytes`, which start at `start`. Pointers into the module become relative to it, other
+/// pointers zero.
 fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<()> {
     let Some(dynamic) = dynamic(module) else { return Some(()) };
     let end = loads(module).map(|part| part.start.saturating_add(part.len)).max()?;
@@ -136,7 +139,7 @@ fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<
     };
     let table = words(module.bytes(dynamic.start, dynamic.len)?);
     let tag = |wanted: usize| table.chunks_exact(2).find(|entry| entry[0] == wanted).map(|entry| entry[1]);
-    // Some loaders have added the module's place to these addresses, and some have not.
+    // Some loaders have added the base address of the module to these addresses, others have not.
     let at = |address: usize| if address < module.base { address.wrapping_add(module.base) } else { address };
     let lists = [
         (tag(RELA), tag(RELASZ), 3),
@@ -159,7 +162,7 @@ fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<
                 next = next.wrapping_add(WORD);
                 continue;
             }
-            // A bit for each of the words that follow.
+            // One bit for each of the following words.
             let bits = WORD * 8 - 1;
             (0..bits)
                 .filter(|bit| entry >> (bit + 1) & 1 == 1)
@@ -167,11 +170,11 @@ fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<
             next = next.wrapping_add(bits * WORD);
         }
     }
-    // The loader notes addresses of its own in the first words of this table, without a relocation.
+    // The loader writes its own addresses to the first words of this table, without a relocation.
     if let Some(address) = tag(PLTGOT) {
         clear(bytes, start, at(address)..at(address).saturating_add(3 * WORD));
     }
-    // And addresses in this section, for debuggers. What it says is in the other segments.
+    // It also writes addresses to this section, for debuggers. The section's contents are also in the other segments.
     clear(bytes, start, dynamic.start..dynamic.start.saturating_add(dynamic.len));
     Some(())
 }

@@ -1,24 +1,25 @@
-//! Code of a Mach-O image: its segment `__TEXT`, which has instructions, constants, the header, and in it the image's unique number.
+//! Code of a Mach-O image: its segment `__TEXT`. It has instructions, constants, and the header, which includes the
+//! image's UUID.
 
 use super::system::{bytes, image};
 
 const MAGIC_64: u32 = 0xfeed_facf;
-/// Bytes of the header.
+/// Size of the header in bytes.
 const HEADER: usize = 32;
-/// The load command of a segment.
+/// Load command of a segment.
 const SEGMENT_64: u32 = 0x19;
 
-/// As [`code`](super::code).
+/// See [`code`](super::code).
 pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     let Some(header) = image(address) else { return false };
-    // SAFETY: the loader says that an image begins here, and its header has this many bytes.
+    // SAFETY: the loader reports that an image begins here, and its header has this many bytes.
     let first = unsafe { bytes(header, HEADER) };
     let at = |bytes: &[u8], at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
     if at(first, 0) != Some(MAGIC_64) {
         return false;
     }
     let Some(len) = at(first, 20) else { return false };
-    // SAFETY: the load commands follow the header, which gives their length.
+    // SAFETY: the load commands follow the header, and the header contains their length.
     let mut commands = unsafe { bytes(header + HEADER, len as usize) };
     while let (Some(kind), Some(len)) = (at(commands, 0), at(commands, 4)) {
         let len = len as usize;
@@ -30,7 +31,8 @@ pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
             let Some(size) = command.get(32..40).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes) else {
                 return false;
             };
-            // SAFETY: this segment begins with the header, is mapped to be read and executed, and is never written.
+            // SAFETY: this segment begins with the header. It is mapped readable and executable, and nothing writes to
+            // it.
             read(unsafe { bytes(header, size as usize) });
             return true;
         }

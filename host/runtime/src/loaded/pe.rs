@@ -1,16 +1,17 @@
-//! Code of a PE image: its sections that are never written, with pointers relative to the image and without the table of imports.
+//! Code of a PE image: its sections that are never written, without the import table. Pointers are relative to the
+//! image.
 
 use super::system::{bytes, image};
 
 const READ: u32 = 0x4000_0000;
 const WRITE: u32 = 0x8000_0000;
-/// A section that the loader may leave out.
+/// Section that the loader may discard.
 const DISCARDABLE: u32 = 0x0200_0000;
 
-// Directories: relocations, and the table of imported addresses.
+// Directories: relocations, and the import address table.
 const RELOCATIONS: usize = 5;
 const IMPORTS: usize = 12;
-/// Types of relocations: 32 and 64 bits.
+/// Relocation types, of 32 and 64 bits.
 const HIGH_LOW: u16 = 3;
 const DIR64: u16 = 10;
 
@@ -22,13 +23,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// As [`code`](super::code).
+/// See [`code`](super::code).
 pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     image(address).is_some_and(|base| hand_over(base, read).is_some())
 }
 
 fn hand_over(base: usize, read: &mut dyn FnMut(&[u8])) -> Option<()> {
-    // SAFETY: the loader says that an image begins here, and the first page of one is mapped to be read.
+    // SAFETY: the loader reports that an image begins here, and the first page of an image is mapped readable.
     let header = unsafe { bytes(base, 4096) };
     let pe = u32_at(header, 0x3c)? as usize;
     if header.get(..2)? != b"MZ" || header.get(pe..pe.checked_add(4)?)? != b"PE\0\0" {
@@ -46,9 +47,9 @@ fn hand_over(base: usize, read: &mut dyn FnMut(&[u8])) -> Option<()> {
     if table.checked_add(tabled)? > size {
         return None;
     }
-    // SAFETY: the table lies in the image, whose size its header gives.
+    // SAFETY: the table is in the image, and the header contains the image's size.
     let relocations = unsafe { bytes(base + table, tabled) };
-    // The time of the link, or a hash of what was linked.
+    // Time of the link, or a hash of its inputs.
     read(header.get(pe + 8..pe + 12)?);
     for section in 0..usize::from(count) {
         let entry = header.get(pe + 24 + optional + 40 * section..)?.get(..40)?;
@@ -57,7 +58,7 @@ fn hand_over(base: usize, read: &mut dyn FnMut(&[u8])) -> Option<()> {
             continue;
         }
         read(entry);
-        // SAFETY: the section lies in the image, is mapped to be read, and has no right to be written.
+        // SAFETY: the section is in the image, is mapped readable, and is not writable.
         let mut own = unsafe { bytes(base + start, len) }.to_vec();
         each_relocation(relocations, |target, wide| {
             let width = if wide { 8 } else { 4 };
@@ -77,7 +78,7 @@ fn hand_over(base: usize, read: &mut dyn FnMut(&[u8])) -> Option<()> {
     Some(())
 }
 
-/// Calls `target` with each relocated place, relative to the image, and true if it has 64 bits.
+/// Calls `target` with each relocated address, relative to the image, and with true if it has 64 bits.
 fn each_relocation(mut table: &[u8], mut target: impl FnMut(usize, bool)) -> Option<()> {
     while table.len() >= 8 {
         let (page, len) = (u32_at(table, 0)? as usize, u32_at(table, 4)? as usize);

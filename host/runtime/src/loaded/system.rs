@@ -1,8 +1,8 @@
-//! All that the system must be asked for in unsafe code: the modules of the process, their bytes, and the processor's registers.
+//! Unsafe system queries: the modules of the process, their bytes, and the processor's identification.
 
 // ELF: Linux, Android, FreeBSD.
 
-/// A part of a module, as its headers have it, at its place in memory.
+/// Segment from the headers of a module, at its address in memory.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 #[derive(Clone, Copy)]
 pub(super) struct Part {
@@ -14,11 +14,11 @@ pub(super) struct Part {
     pub(super) len: usize,
 }
 
-/// A program or a library that stays loaded while it is looked at.
+/// Program or library, which stays loaded during the visit.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) struct Module<'a> {
     pub(super) base: usize,
-    /// Its path; empty of the program itself.
+    /// Path, empty for the program itself.
     pub(super) name: &'a [u8],
     pub(super) parts: Vec<Part>,
 }
@@ -32,7 +32,8 @@ impl Part {
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 impl Module<'_> {
-    /// The bytes at `start`; none unless they lie in a segment that is mapped to be read, and that nothing writes after loading.
+    /// Bytes at `start`. `None` unless they are in a segment that is mapped readable and that nothing writes after
+    /// loading.
     pub(super) fn bytes(&self, start: usize, len: usize) -> Option<&[u8]> {
         let is_in =
             |takes: &dyn Fn(&Part) -> bool| self.parts.iter().any(|part| takes(part) && part.contains(start, len));
@@ -42,13 +43,14 @@ impl Module<'_> {
         if start == 0 || !(mapped && fixed) {
             return None;
         }
-        // SAFETY: the loader has mapped the segment to be read, and it keeps the module while it calls back (`each`), longer than `self`
-        // lives. Nothing writes to these bytes after loading: the segment has no right to, or it is read-only after relocation.
+        // SAFETY: the segment is mapped readable, and the loader keeps the module during the callback (`each`), which
+        // outlives `self`. Nothing writes to these bytes after loading: the segment is not writable, or it is read-only
+        // after relocation.
         Some(unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(start), len) })
     }
 }
 
-/// Looks at each module of the process.
+/// Visits each module of the process.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) fn each(mut visit: &mut dyn FnMut(&Module<'_>)) {
     unsafe extern "C" fn visited(
@@ -56,17 +58,18 @@ pub(super) fn each(mut visit: &mut dyn FnMut(&Module<'_>)) {
         _: libc::size_t,
         visit: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the loader hands over a whole record, and `visit` is what `each` gave it, borrowed by nobody else meanwhile.
+        // SAFETY: the loader passes a complete record, and `visit` is the borrow that `each` passed. It has no other
+        // user during the call.
         let (info, visit) = unsafe { (&*info, &mut *visit.cast::<&mut dyn FnMut(&Module<'_>)>()) };
         if info.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: the loader's own array of this many headers, which it keeps while it calls.
+        // SAFETY: the loader's own array, which has this many headers and lives during the call.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let name: &[u8] = if info.dlpi_name.is_null() {
             &[]
         } else {
-            // SAFETY: a text of the loader with a zero at its end, which it keeps while it calls.
+            // SAFETY: a zero-terminated string of the loader, which lives during the call.
             unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes()
         };
         let base = info.dlpi_addr as usize;
@@ -80,46 +83,47 @@ pub(super) fn each(mut visit: &mut dyn FnMut(&Module<'_>)) {
         visit(&Module { base, name, parts: parts.collect() });
         0
     }
-    // SAFETY: `visited` has the type that the loader calls, and takes what is handed to it here, which outlives the call. What it calls does
-    // not panic, and a panic would end the process rather than cross the loader.
+    // SAFETY: `visited` has the type that the loader calls, and its argument outlives the call. The callee does not
+    // panic. A panic would abort the process and not unwind into the loader.
     unsafe { libc::dl_iterate_phdr(Some(visited), (&raw mut visit).cast()) };
 }
 
-// Images of macOS and Windows, which stay loaded: damper's own, a runtime's that is held, and the system's.
+// Images of macOS and Windows that stay loaded: damper's own, those of a runtime in use, and the system's.
 
-/// The header of the image that has `address`.
+/// Header of the image that contains `address`.
 #[cfg(target_vendor = "apple")]
 pub(super) fn image(address: usize) -> Option<usize> {
-    // SAFETY: all zeros are a value of this record of pointers.
+    // SAFETY: all zeros are a valid value of this record of pointers.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for, and the record is written whole if the answer is not 0.
+    // SAFETY: any address is allowed, and the call writes the whole record if it does not return 0.
     let found = unsafe { libc::dladdr(std::ptr::with_exposed_provenance(address), &raw mut info) };
     (found != 0 && !info.dli_fbase.is_null()).then(|| info.dli_fbase.expose_provenance())
 }
 
-/// The header of the image that has `address`.
+/// Header of the image that contains `address`.
 #[cfg(windows)]
 pub(super) fn image(address: usize) -> Option<usize> {
     #[link(name = "kernel32")]
     unsafe extern "system" {
         fn GetModuleHandleExW(flags: u32, address: *const u16, module: *mut *mut std::ffi::c_void) -> i32;
     }
-    /// The name is an address, and the module's count of users stays.
+    /// Interpret the name as an address, and do not increment the reference count of the module.
     const BY_ADDRESS: u32 = 4 | 2;
     let mut module = std::ptr::null_mut();
-    // SAFETY: with these flags the second argument is any address, and the third receives a handle, which is the image's address.
+    // SAFETY: with these flags the second argument is any address. The third receives a handle, which is the image's
+    // address.
     let found = unsafe { GetModuleHandleExW(BY_ADDRESS, std::ptr::with_exposed_provenance(address), &raw mut module) };
     (found != 0 && !module.is_null()).then(|| module.expose_provenance())
 }
 
-/// `len` bytes of an image at `start`.
+/// Returns `len` bytes of an image at `start`.
 ///
 /// # Safety
 ///
-/// They are mapped to be read, and nothing writes to them, as long as the process lives.
+/// They must be mapped readable, and nothing may write to them for the lifetime of the process.
 #[cfg(any(target_vendor = "apple", windows))]
 pub(super) unsafe fn bytes(start: usize, len: usize) -> &'static [u8] {
-    // SAFETY: the caller's.
+    // SAFETY: as required from the caller.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start), len) }
 }
 
@@ -148,7 +152,7 @@ pub(super) fn math() -> Vec<usize> {
     Vec::new()
 }
 
-/// What the processor says of itself, without the number of the core that is asked.
+/// CPUID description of the processor, without the number of the queried core.
 #[cfg(target_arch = "x86_64")]
 #[allow(unused_unsafe)] // Safe in later versions of Rust.
 pub(super) fn processor() -> Option<String> {
@@ -157,7 +161,7 @@ pub(super) fn processor() -> Option<String> {
     // SAFETY: every processor of this architecture has the instruction.
     let (basic, extended) = unsafe { (__cpuid(0).eax, __cpuid(0x8000_0000).eax) };
     let mut text = String::from("cpuid");
-    // Kind and features; then the features of 64 bits, and the name.
+    // Model and features, then the 64-bit features and the name.
     for (leaf, part) in
         [(0, 0), (1, 0), (7, 0), (7, 1), (0x8000_0001, 0), (0x8000_0002, 0), (0x8000_0003, 0), (0x8000_0004, 0)]
     {
@@ -166,19 +170,19 @@ pub(super) fn processor() -> Option<String> {
         }
         // SAFETY: as above, and the processor has this leaf.
         let found = unsafe { __cpuid_count(leaf, part) };
-        // In leaf 1 this register has the core's number.
+        // In leaf 1 this register contains the core's number.
         let ebx = if leaf == 1 { 0 } else { found.ebx };
         let _ = write!(text, " {leaf:x}.{part}:{:x},{ebx:x},{:x},{:x}", found.eax, found.ecx, found.edx);
     }
     Some(text)
 }
 
-/// The processor's name.
+/// Name of the processor.
 #[cfg(all(target_vendor = "apple", not(target_arch = "x86_64")))]
 pub(super) fn processor() -> Option<String> {
     let mut name = [0u8; 128];
     let mut len = name.len();
-    // SAFETY: the buffer has `len` bytes, to which the call writes at most, and the name ends with a zero.
+    // SAFETY: the call writes at most `len` bytes, the size of the buffer. The name ends with a zero.
     let failed = unsafe {
         libc::sysctlbyname(
             c"machdep.cpu.brand_string".as_ptr(),

@@ -1,4 +1,4 @@
-//! Tensors around the caller's slices, and outputs that a session keeps from run to run.
+//! Tensors that wrap the caller's slices, and outputs that a session reuses from run to run.
 
 use super::super::backend::bound_shape;
 use super::errors::one_line;
@@ -9,19 +9,19 @@ use ort::{AsPointer as _, Error, sys};
 use std::ffi::{CString, c_void};
 use std::{ptr, slice};
 
-/// The names of `specs` as onnxruntime takes them.
+/// Names of `specs` as C strings, as onnxruntime takes them.
 pub(super) fn names(specs: &[TensorSpec]) -> Result<Vec<CString>, String> {
     specs.iter().map(|spec| CString::new(spec.name.as_str()).map_err(|error| error.to_string())).collect()
 }
 
-/// An output in the processor's memory.
+/// Output in the processor's memory.
 pub(super) struct Made {
     pub(super) tensor: Tensor<f32>,
     pub(super) len: usize,
 }
 
 impl Made {
-    /// Memory of the processor for output `spec` of `batch` rows.
+    /// Allocates processor memory for output `spec` with `batch` rows.
     pub(super) fn new(spec: &TensorSpec, batch: usize) -> Result<Self, String> {
         let tensor = Tensor::<f32>::new(&Allocator::default(), bound_shape(spec, batch));
         let tensor = tensor.map_err(|error| format!("no memory for output '{}': {}", spec.name, one_line(&error)))?;
@@ -31,13 +31,13 @@ impl Made {
     pub(super) fn entries(&self) -> &[f32] {
         match self.len {
             0 => &[],
-            // SAFETY: the tensor was made in the processor's memory for so many floats, and is borrowed.
+            // SAFETY: the tensor was allocated in the processor's memory for `len` floats, and is borrowed.
             len => unsafe { slice::from_raw_parts(self.tensor.data_ptr().cast(), len) },
         }
     }
 }
 
-/// onnxruntime's tensor around a slice of the last run, which is read in runs over that very slice alone.
+/// onnxruntime tensor that wraps the slice of the last run. Only runs over that slice read it.
 pub(super) struct Around {
     shape: Vec<i64>,
     /// Address of the slice.
@@ -46,7 +46,7 @@ pub(super) struct Around {
     value: *mut sys::OrtValue,
 }
 
-// SAFETY: the value is nobody else's, and belongs to no thread.
+// SAFETY: the value has no other owner and is not bound to a thread.
 unsafe impl Send for Around {}
 
 impl Around {
@@ -54,7 +54,7 @@ impl Around {
         Self { shape: shape.into_iter().map(|extent| extent as i64).collect(), address: 0, value: ptr::null_mut() }
     }
 
-    /// The tensor around `input`, which has as many entries as the shape says.
+    /// Tensor that wraps `input`, which has as many entries as its shape.
     pub(super) fn value(
         &mut self,
         input: &TensorRef<'_>,
@@ -72,7 +72,7 @@ impl Around {
         if self.value.is_null() || self.address != first.addr() {
             let mut value = ptr::null_mut();
             let (shape, rank) = (self.shape.as_ptr(), self.shape.len());
-            // SAFETY: shape and entries are as long as it is told; a run writes to no input.
+            // SAFETY: the pointers match the lengths passed, and a run writes to no input.
             unsafe {
                 let first = first.cast_mut();
                 let make = ort::api().CreateTensorWithDataAsOrtValue;
@@ -86,7 +86,7 @@ impl Around {
 
     fn release(&mut self) {
         if !self.value.is_null() {
-            // SAFETY: it was made here, and is gone then.
+            // SAFETY: the value was created here, and nothing uses it afterwards.
             unsafe { (ort::api().ReleaseValue)(self.value) };
             self.value = ptr::null_mut();
         }

@@ -1,7 +1,7 @@
-//! The nodes of a session that another provider runs than its device's.
+//! Nodes of a session that run on another provider than the session's device.
 //!
-//! onnxruntime assigns each node to a provider when it loads a model, after it has folded constants. If a session records that, its C interface
-//! lists it.
+//! onnxruntime assigns each node to a provider when it loads a model, after constant folding. If a session records the
+//! assignment, the C interface lists it.
 
 use super::super::backend::HostNode;
 use ort::session::Session;
@@ -9,14 +9,15 @@ use ort::{AsPointer as _, Error, sys};
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-/// The configuration entry that has a session record it.
+/// Configuration entry that makes a session record the assignment.
 pub(super) const RECORD: &str = "session.record_ep_graph_assignment_info";
 
-/// The nodes of `session` that are not assigned to `provider`, in the order in which it lists them. The session has [`RECORD`] set to 1.
+/// Nodes of `session` that are not assigned to `provider`, in the session's order. The session must have [`RECORD`] set
+/// to 1.
 pub(super) fn assigned_elsewhere(session: &Session, provider: &str) -> ort::Result<Vec<HostNode>> {
     let api = ort::api();
     let mut nodes = vec![];
-    // SAFETY: the session is alive, so the list is. It is read and not kept.
+    // SAFETY: the session is alive, so its list is, too. The list is read and not stored.
     let subgraphs = unsafe { list(|to, len| (api.Session_GetEpGraphAssignmentInfo)(session.ptr(), to, len))? };
     for &subgraph in subgraphs {
         // SAFETY: an entry of the session's list ...
@@ -39,29 +40,29 @@ pub(super) fn assigned_elsewhere(session: &Session, provider: &str) -> ort::Resu
     Ok(nodes)
 }
 
-/// The list that `get` gives.
+/// Reads a list through `get`.
 ///
 /// # Safety
 ///
-/// On success `get` writes an array and its length. The array lives as long as the caller reads it.
+/// On success, `get` must write an array and its length. The array must live as long as the caller reads it.
 unsafe fn list<'a, T>(
     get: impl FnOnce(*mut *const *const T, *mut usize) -> sys::OrtStatusPtr,
 ) -> ort::Result<&'a [*const T]> {
     let (mut entries, mut len) = (ptr::null(), 0);
-    // SAFETY: a status of onnxruntime.
+    // SAFETY: `get` returns a status of onnxruntime.
     unsafe { Error::result_from_status(get(&mut entries, &mut len))? };
-    // SAFETY: as promised. An empty list may have no array.
+    // SAFETY: as the caller guarantees. An empty list may have no array.
     Ok(if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(entries, len) } })
 }
 
-/// The text that `get` gives.
+/// Reads a string through `get`.
 ///
 /// # Safety
 ///
-/// On success `get` writes a zero-terminated text.
+/// On success, `get` must write a zero-terminated string.
 unsafe fn text(get: impl FnOnce(*mut *const c_char) -> sys::OrtStatusPtr) -> ort::Result<String> {
     let mut text = ptr::null();
-    // SAFETY: a status of onnxruntime, and as promised.
+    // SAFETY: `get` returns a status of onnxruntime, and the rest is as the caller guarantees.
     unsafe {
         Error::result_from_status(get(&mut text))?;
         Ok(CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -74,7 +75,7 @@ mod tests {
     use super::super::testing::{batched, model, node};
     use super::*;
 
-    // A session on the processor has all nodes there. It folds one.
+    // A session on the processor has all nodes there. onnxruntime folds one of them.
     #[test]
     fn every_node_is_listed_but_constants() {
         let Ok(backend) = Ort::open_standard() else { return damper_testing::skip("ort", "there is no onnxruntime") };

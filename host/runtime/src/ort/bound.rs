@@ -1,4 +1,5 @@
-//! A session whose inputs and outputs are bound, as it runs on a device: kept inputs are uploaded once, outputs come to the processor's memory.
+//! Session with bound inputs and outputs, as on a device. Kept inputs are uploaded once, and outputs go to the
+//! processor's memory.
 
 use super::super::backend::{BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::super::inputs::Inputs;
@@ -12,7 +13,7 @@ use std::ffi::CString;
 use std::ops::Range;
 
 pub(super) struct BoundSession {
-    // In front of the session: it is dropped first.
+    // Declared before the session because it must be dropped first.
     inputs: BoundInputs,
     binding: Binding,
     session: ort::session::Session,
@@ -20,13 +21,13 @@ pub(super) struct BoundSession {
 }
 
 impl BoundSession {
-    /// A session's, whose inputs and outputs are the plan's.
+    /// Wraps a session whose inputs and outputs are those of the plan.
     pub(super) fn new(session: ort::session::Session, plan: &SessionSpec) -> Result<Self, String> {
         let mut binding = Binding::new(&session).map_err(|error| one_line(&error))?;
         let outputs: Vec<Made> =
             plan.outputs.iter().map(|spec| Made::new(spec, plan.batch)).collect::<Result<_, _>>()?;
         for (name, made) in names(&plan.outputs)?.iter().zip(&outputs) {
-            // SAFETY: the tensor has the output's shape, and lives as long as the binding; it is read between runs.
+            // SAFETY: the tensor has the output's shape and lives as long as the binding. It is only read between runs.
             unsafe { binding.output(name, made.tensor.ptr()) }.map_err(|error| one_line(&error))?;
         }
         Ok(Self { inputs: BoundInputs::new(plan)?, binding, session, outputs })
@@ -57,7 +58,7 @@ impl Session for BoundSession {
     }
 }
 
-/// The number of the kept inputs, and where they are among all.
+/// Number of the kept inputs, and their index range among all inputs.
 pub(super) fn kept(inputs: &Inputs<'_>) -> (u64, Range<usize>) {
     (inputs.kept.number(), inputs.before.len()..inputs.before.len() + inputs.kept.len())
 }
@@ -66,13 +67,13 @@ pub(super) fn failed(error: ort::Error) -> BackendError {
     BackendError(format!("onnxruntime failed: {}", one_line(&error)))
 }
 
-/// The inputs of a plan, and which of them are bound.
+/// Inputs of a plan, and those of them that are bound.
 pub(super) struct BoundInputs {
     pub(super) plan: SessionSpec,
     memory: MemoryInfo<'static>,
     around: Vec<Around>,
     names: Vec<CString>,
-    /// The kept inputs that are bound, and where; the number is 0 if there are none.
+    /// Number and index range of the bound kept inputs. The number is 0 if there are none.
     kept: (u64, Range<usize>),
 }
 
@@ -87,7 +88,7 @@ impl BoundInputs {
         })
     }
 
-    /// Binds `inputs`, which fit the plan, for one run. Kept inputs that are bound already stay.
+    /// Binds `inputs`, which fit the plan, for one run. Kept inputs that are already bound stay bound.
     pub(super) fn bind(
         &mut self,
         binding: &mut Binding,
@@ -99,7 +100,8 @@ impl BoundInputs {
         for (index, ((around, name), input)) in self.around.iter_mut().zip(&self.names).zip(inputs).enumerate() {
             if !(stays && kept.1.contains(&index)) {
                 let value = around.value(input, &self.memory)?;
-                // SAFETY: the input is there in this run. It is in a later one only if it is kept, hence borrowed, till then.
+                // SAFETY: the input is valid in this run. Later runs use it only if it is kept, and then it is still
+                // borrowed.
                 unsafe { binding.input(name, value)? };
             }
         }

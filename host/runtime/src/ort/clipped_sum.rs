@@ -1,5 +1,5 @@
-//! The two passes of a clipped sum over the gradients of a batch, as custom operators: squared norms, and a sum of rows with weights. As nodes
-//! they are six passes, and two more tensors of the gradients' size.
+//! Custom operators for the clipped sum over a batch's gradients: squared norms, and a weighted sum of rows. They need
+//! two passes. Standard nodes need six, and two more tensors of the gradients' size.
 
 use super::operator::{Kernel, Operator};
 use super::row_sums;
@@ -9,14 +9,14 @@ use pulp::{Arch, Simd, WithSimd};
 pub(super) const SQUARED_NORMS: Operator<SquaredNorms> =
     Operator { name: "SquaredNorms", inputs: [1, 0], outputs: [1, 0], kernel: |_| SquaredNorms(Arch::new()) };
 
-/// `(weight [N], X [N, n]) → (Σ weight · X) [1, n]`; a row of weight 0 is not read.
+/// `(weight [N], X [N, n]) → (Σ weight · X) [1, n]`. Rows of weight 0 are not read.
 pub(super) const WEIGHTED_SUM: Operator<WeightedSum> =
     Operator { name: "WeightedSum", inputs: [2, 0], outputs: [1, 0], kernel: |_| WeightedSum(Arch::new()) };
 
-/// Entries whose squares are summed as `f32`, in the lanes of [`rows`]. The sums of blocks are added as `f64`.
+/// Block length. The squares of a block are summed as `f32` in the lanes of [`rows`], and the sums of blocks as `f64`.
 const BLOCK: usize = 1 << 11;
 
-/// Entries of the sum that stay near the processor while the rows go by.
+/// Entries of the sum that stay in the cache during the pass over the rows.
 const RUN: usize = 1 << 12;
 
 pub(super) struct SquaredNorms(Arch);

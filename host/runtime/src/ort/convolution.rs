@@ -1,5 +1,6 @@
-//! Convolutions on the processor, as a custom operator in onnxruntime: with weights that are inputs, as training has them, onnxruntime
-//! neither packs nor blocks in advance, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
+//! Custom operator for convolutions on the processor. During training, weights are inputs, so onnxruntime can neither
+//! pack nor block them in advance. [`damper_kernels::convolution`] computes fewer products and does not unfold the
+//! input.
 
 use super::super::backend::{SessionSpec, bound_shape};
 use super::operator::{Kernel, Operator};
@@ -8,7 +9,7 @@ use damper_onnx::{
     CUSTOM_DOMAIN as DOMAIN, attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb,
 };
 
-/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it.
+/// Replaces each `Conv` and `ConvTranspose` for which the custom operator is faster.
 pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
@@ -20,7 +21,7 @@ pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     }
 }
 
-/// The operator's attributes, in the place of a node with weights of this shape.
+/// Attributes of the operator that replaces a node with weights of this shape. `None` if the node stays.
 fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::AttributeProto>> {
     let attributes = &node.attribute;
     let (&[a, b], kernel) = weights.split_first_chunk::<2>()?;
@@ -36,7 +37,7 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
         && attr_string(attributes, "auto_pad", "NOTSET") == "NOTSET";
     let (is_transposed, pads) = match node.op_type.as_str() {
         "Conv" => (false, pads),
-        // The gradient of a convolution: itself one, of turned kernels, where its windows lie next to each other.
+        // With stride 1, the input gradient of a convolution is itself a convolution with flipped kernels.
         "ConvTranspose" => {
             let is_gradient = find_attr(attributes, "output_shape").is_none()
                 && list("output_padding", rank, 0)?.iter().all(|extent| *extent == 0)
@@ -57,15 +58,17 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
     let mut own: Vec<_> = [("pads", pads), ("strides", strides), ("dilations", dilations)]
         .map(|(name, list)| make_attr_ints(name, &list))
         .into();
-    // Only where it is: onnxruntime takes an attribute of 0 for none when it asks for shapes.
+    // Set only if true: in shape inference, onnxruntime does not distinguish an attribute of 0 from an absent
+    // attribute.
     if is_transposed {
         own.push(make_attr_int("transposed", 1));
     }
     Some(own)
 }
 
-/// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes, with the attributes `pads`, `strides` and
-/// `dilations` as `Conv` has them, and `transposed` where the weights are `[C, O, *kernel]`, turned.
+/// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes. The attributes
+/// `pads`, `strides` and `dilations` are those of `Conv`. With `transposed`, the weights are `[C, O, *kernel]`,
+/// flipped.
 pub(super) const CONVOLUTION: Operator<Convolving> = Operator {
     name: "Convolution",
     inputs: [2, 1],
@@ -77,7 +80,7 @@ pub(super) const CONVOLUTION: Operator<Convolving> = Operator {
     },
 };
 
-/// The attributes.
+/// Attributes of a node.
 struct Geometry {
     pads: Vec<i64>,
     strides: Vec<i64>,
@@ -86,7 +89,7 @@ struct Geometry {
 }
 
 impl Geometry {
-    /// Over an input and weights of these shapes, where they fit.
+    /// Windows for an input and weights of these shapes. `None` if they do not fit.
     fn windows(&self, x: &[i64], weights: &[i64]) -> Option<Windows> {
         let plane = |list: &[i64], line: usize| {
             let extent = |value: i64| usize::try_from(value).ok();
@@ -107,13 +110,13 @@ impl Geometry {
     }
 }
 
-/// Shape of the output, from the input's.
+/// Shape of the output, for an input of shape `x`.
 fn output(x: &[i64], windows: &Windows) -> Vec<i64> {
     let extents = windows.output.map(|extent| extent as i64);
     [&[x[0], windows.outputs as i64], &extents[4 - x.len()..]].concat()
 }
 
-/// A node's, with the memory of its shape.
+/// Kernel of a node, with state for its current shape.
 pub(super) struct Convolving {
     geometry: Geometry,
     convolution: Option<Convolution>,
@@ -148,7 +151,7 @@ mod tests {
     const WEIGHTS: [usize; 4] = [17, 16, 3, 3];
     const PLANE: [usize; 2] = [9, 6];
 
-    /// One node `op` of `x`, `weights` (an input, or a constant) and a bias, and the plan of it.
+    /// Model with one node `op` of `x`, `weights` (an input or a constant) and a bias, and its plan.
     fn convolution(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, SessionSpec) {
         let (from, to) = if op == "Conv" { (1, 0) } else { (0, 1) };
         let attribute = |(name, list): &(&str, &[i64])| match list {
@@ -210,7 +213,7 @@ mod tests {
         assert!(!is_put("ConvTranspose", &[("strides", &[2, 2]), ("output_padding", &[1, 1])]));
         assert!(!is_put("ConvTranspose", &[("pads", &[3, 0, 0, 0])]));
         assert!(!is_put("ConvTranspose", &[("output_shape", &[11, 8])]));
-        // Constant weights are onnxruntime's to pack.
+        // onnxruntime packs constant weights.
         assert_eq!(all_put(&convolution("Conv", &[], Some(&[0.0; 17 * 16 * 9]))), [""]);
     }
 
@@ -230,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What comes after is chosen by it.
+    /// Later nodes are selected by this shape.
     #[test]
     fn output_shape_is_inferred() {
         let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };

@@ -1,35 +1,37 @@
-//! The exponential for the custom operators, the same for every element wherever it lies: sums, products and fused products, rounded one
-//! by one, comparisons and shifts, of which compilers make vectors of any width with the same bits.
+//! Exponential for the custom operators, with the same bits at every position. It uses only sums, products, fused
+//! multiply-adds, comparisons and shifts, each rounded separately. So compilers can vectorise it at any width without
+//! changing bits.
 
-/// `exp(x)` within 2 units of the last place; 0 where the result is below the normal numbers, ∞ above all, NaN of NaN.
+/// Computes `exp(x)` with an error of at most 2 ulp. The result is 0 if it would be subnormal, ∞ on overflow, and NaN
+/// for NaN.
 ///
-/// `x = n · ln 2 + r`, and a polynomial of `r` (Cephes' `expf`): <https://www.netlib.org/cephes/>.
+/// `x = n · ln 2 + r`, with a polynomial in `r` (Cephes' `expf`): <https://www.netlib.org/cephes/>.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // ln(2⁻¹²⁶). Not by rounding: results below the normal numbers take a processor long, and masks make many.
+    // ln(2⁻¹²⁶). Compared explicitly because subnormal results are slow, and masks produce many of them.
     let is_gone = x < -87.336_54;
     let x = if is_gone { 0.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
-    // Adding 1.5 · 2²³ rounds to an integer, which then stands in the last bits.
+    // Adding 1.5 · 2²³ rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln 2 in two parts, of which products with n are exact in the first.
+    // ln 2 as a sum of two constants. The product of `n` with the first is exact.
     let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
     let p = horner(1.987_569_1e-4, [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5, 1.0, 1.0], r);
-    // 2ⁿ may be above all: in two halves.
+    // 2ⁿ may overflow, so multiply by two factors.
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let y = p * power(n >> 1) * power(n.wrapping_sub(n >> 1));
     if is_gone { 0.0 } else { y }
 }
 
-/// `2ⁿ`, of normal numbers.
+/// `2ⁿ` as a normal number.
 #[inline(always)]
 fn power(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// The polynomial of `x` with these coefficients, the highest first.
+/// Evaluates the polynomial at `x` by Horner's scheme, from the highest coefficient.
 #[inline(always)]
 pub(super) fn horner<const N: usize>(first: f32, others: [f32; N], x: f32) -> f32 {
     let mut p = first;

@@ -1,6 +1,6 @@
 //! Error messages of onnxruntime.
 
-/// The message without line breaks.
+/// Message without line breaks.
 pub(super) fn one_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().replace('\n', " ")
 }

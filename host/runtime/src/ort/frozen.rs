@@ -1,17 +1,17 @@
-//! Large matrices of frozen weights as inputs of a session: all sessions read the same memory.
+//! Large matrices of frozen weights as inputs of a session. All sessions read the same memory.
 //!
-//! As initializers onnxruntime copies them for each session, and copies those that a `Transpose` turns twice. Kernels of
-//! convolutions stay initializers, for onnxruntime chooses their layout.
+//! onnxruntime copies initializers for each session, and copies them twice if a `Transpose` reads them. Convolution
+//! kernels stay initializers because onnxruntime chooses their layout.
 
 use super::super::bind::value_info;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use damper_onnx::{DType, Dim, Floats, TensorData, TensorSpec, attr_ints, data_type, decode_tensor, lowering};
 use std::collections::HashSet;
 
-/// Entries of the smallest matrix that is worth it.
+/// Minimum number of entries of such a matrix.
 const FEWEST: usize = 1 << 14;
 
-/// Makes inputs of the large matrices of `model`, after its own inputs. Returns them with their entries.
+/// Turns the large matrices of `model` into inputs, after its own inputs. Returns them with their entries.
 pub(super) fn take(model: &mut ModelProto) -> Vec<(TensorSpec, Floats)> {
     let Some(graph) = &mut model.graph else { return vec![] };
     let kept = read_otherwise(graph);
@@ -39,7 +39,7 @@ fn matrix(tensor: &TensorProto) -> Option<(TensorSpec, Floats)> {
     Some((TensorSpec { name: tensor.name.clone(), dtype: DType::F32, shape }, entries))
 }
 
-/// The tensors that something else reads than a product or a look-up.
+/// Tensors with a reader other than a product or a lookup.
 fn read_otherwise(graph: &GraphProto) -> HashSet<String> {
     let multiplied = |name: &str| {
         let mut readers = graph.node.iter().filter(|node| node.input.iter().any(|input| input == name));
@@ -85,7 +85,7 @@ mod tests {
         (model, plan)
     }
 
-    // Matrices that products read are taken, and share their memory with the model. What else is read stays.
+    // Takes matrices that products read. They share their memory with the model. Tensors with other readers stay.
     #[test]
     fn matrices_of_products_are_taken() {
         let (mut model, _) = network();
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(graph.input.last().unwrap().name, "turned");
     }
 
-    // A matrix of equal size that is added, scaled or returned is none of a product.
+    // Keeps a matrix of equal size that is added, scaled or returned.
     #[test]
     fn other_readers_keep_it() {
         for line in ["z = Mul(h, plain)", "z = Add(h, plain)", "z = Gather(x, plain)", "z = MatMul(h, u)"] {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    // Sessions compute the products with the matrices, and another session of the same model the same bits.
+    // Sessions compute products with the matrices. Another session of the same model has the same bits.
     #[test]
     fn sessions_share_matrices() {
         let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };

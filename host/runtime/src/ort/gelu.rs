@@ -1,8 +1,8 @@
-//! GELU and its gradient, each in one pass over memory: as nodes they are five to eight and twelve to twenty, and a backward pass keeps
-//! four tensors for them instead of one.
+//! GELU and its gradient, each in one pass over memory. Standard nodes need five to eight passes, and twelve to twenty
+//! for the gradient. Their backward pass stores four tensors instead of one.
 //!
-//! `Y = X · Φ(X)` with `Φ(X) = (1 + erf(X/√2)) / 2`, or with `approximate` `Φ(X) = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`;
-//! `dX = dY · (Φ(X) + X · Φ'(X))`.
+//! `Y = X · Φ(X)` with `Φ(X) = (1 + erf(X/√2)) / 2`. With `approximate`, `Φ(X) = σ(2u)`,
+//! `u = √(2/π) · (X + 0.044715 · X³)`. `dX = dY · (Φ(X) + X · Φ'(X))`.
 
 use super::elements::{exp, horner};
 use super::operator::{Attributes, Kernel, Operator};
@@ -17,7 +17,7 @@ pub(super) const GELU: Operator<Elements> =
 pub(super) const GELU_GRAD: Operator<Elements> =
     Operator { name: "GeluGrad", inputs: [2, 0], outputs: [1, 0], kernel: Elements::of };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Elements {
     approximate: bool,
     vectors: Arch,
@@ -57,7 +57,7 @@ impl WithSimd for Forward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        // A loop for each form: a choice inside would be made for each element.
+        // One loop for each form, since a branch inside would run for each element.
         if self.approximate { self.by(approximation) } else { self.by(distribution) }
     }
 }
@@ -97,8 +97,9 @@ impl Backward<'_> {
     }
 }
 
-/// `Φ(x)` within 2e-7, and its derivative, by one exponential: `Φ(−|x|) = exp(−x²/2) · t · P(t)`, `t = 1 / (1 + 0.34 · |x|)`, as in M. Abramowitz and
-/// I. Stegun's 26.2.17. `P` is fitted to `Φ` from −9 to 0: 8e-9 off at most.
+/// `Φ(x)` and its derivative, from one exponential. `Φ(x)` has an error of at most 2e-7.
+/// `Φ(−|x|) = exp(−x²/2) · t · P(t)`, `t = 1 / (1 + 0.34 · |x|)`, after M. Abramowitz and I. Stegun, 26.2.17. `P` is
+/// fitted to `Φ` on `[−9, 0]`, with an error of at most 8e-9.
 #[inline(always)]
 fn distribution(x: f32) -> (f32, f32) {
     let bell = exp(-0.5 * x * x);
@@ -112,8 +113,8 @@ fn distribution(x: f32) -> (f32, f32) {
     (if x > 0.0 { 1.0 - tail } else { tail }, bell * (0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI))
 }
 
-/// `σ(2u)` and its derivative by `x`, by `v = exp(−2|u|)`, which overflows nowhere: `σ = 1 / (1 + v)` where `u > 0`, else `v / (1 + v)`,
-/// and `σ · (1 − σ) = v / (1 + v)²`.
+/// `σ(2u)` and its derivative with respect to `x`, from `v = exp(−2|u|)`, which never overflows. `σ = 1 / (1 + v)` if
+/// `u > 0`, else `v / (1 + v)`, and `σ · (1 − σ) = v / (1 + v)²`.
 #[inline(always)]
 fn approximation(x: f32) -> (f32, f32) {
     const CUBIC: f32 = 0.044_715;

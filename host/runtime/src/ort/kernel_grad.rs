@@ -1,12 +1,12 @@
-//! Each sample's gradient of a convolution's kernel, as a custom operator: as nodes it is patches, many times as large as the input, and a
-//! product.
+//! Custom operator for each sample's gradient of a convolution kernel. Standard nodes need a product with patches,
+//! which are many times as large as the input.
 
 use super::operator::{Kernel, Operator};
 use damper_kernels::convolution::{Axes, Windows};
 use damper_kernels::kernel_grad;
 
-/// `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]` over one or two axes, with the attributes `kernel_shape`, `strides`,
-/// `dilations` and `before`, the padding before the first element.
+/// `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]` over one or two axes. Attributes are
+/// `kernel_shape`, `strides`, `dilations` and `before`, the padding before the first element.
 pub(super) const KERNEL_GRAD: Operator<KernelGrad> = Operator {
     name: "KernelGrad",
     inputs: [2, 0],
@@ -18,7 +18,7 @@ pub(super) const KERNEL_GRAD: Operator<KernelGrad> = Operator {
     },
 };
 
-/// A node's, with the memory of its shape.
+/// Kernel of a node, with state for its current shape.
 pub(super) struct KernelGrad {
     lists: [Vec<i64>; 4],
     samples: usize,
@@ -71,7 +71,7 @@ mod tests {
     use crate::SessionSpec;
     use damper_onnx::{make_attr_ints, pb};
 
-    /// Outputs and channels, so many that one of them has a way with fewer products.
+    /// Outputs and channels. For one of the two pairs, the kernel has an algorithm with fewer products.
     const PLANES: [[usize; 2]; 2] = [[3, 2], [17, 16]];
 
     fn kernel_grad([outputs, channels]: [usize; 2], lists: [[usize; 2]; 6]) -> (pb::ModelProto, SessionSpec) {

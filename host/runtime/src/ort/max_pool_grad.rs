@@ -1,5 +1,6 @@
-//! The gradient of a `MaxPool` of 2×2 windows, which lie next to each other or overlap, in one pass over memory as a custom operator: as
-//! nodes it is eighteen, a tap at a time. Each entry is rounded as the nodes round it: the bits are theirs.
+//! Gradient of a `MaxPool` with adjacent or overlapping 2×2 windows, as a custom operator with one pass over memory.
+//! Standard nodes need eighteen passes, tap by tap. The bits are the same because each entry is rounded in the same
+//! way.
 
 use super::operator::{Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
@@ -23,13 +24,13 @@ pub(super) const MAX_POOL_GRAD: Operator<HandBack> = Operator {
     },
 };
 
-/// With the vectors that the processor has.
+/// Kernel, for the SIMD instructions of the processor.
 pub(super) struct HandBack {
     vectors: Arch,
     overlap: bool,
     /// Lines and columns of `X`.
     lines: [usize; 2],
-    /// Five lines, where windows overlap.
+    /// Buffer of five lines, for overlapping windows.
     memory: Vec<f32>,
 }
 
@@ -59,7 +60,7 @@ impl Kernel for HandBack {
     }
 }
 
-/// Windows that lie next to each other.
+/// Adjacent windows.
 struct Tiles<'a> {
     grad: &'a [f32],
     x: &'a [f32],
@@ -84,7 +85,7 @@ impl WithSimd for Tiles<'_> {
             let lines = x.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
             let into = into.as_chunks_mut::<2>().0.iter_mut().zip(into_below.as_chunks_mut::<2>().0);
             for ((((x, below), (into, into_below)), grad), y) in lines.zip(into).zip(grad).zip(y) {
-                // Each keeps what those before it have passed on, or passes it on; the last keeps what is left.
+                // Each tap takes what the previous taps passed on, or passes it on. The last tap takes the rest.
                 let first = if x[0] == *y { *grad } else { 0.0 };
                 let passed = grad - first;
                 let second = if x[1] == *y { passed } else { 0.0 };
@@ -96,7 +97,7 @@ impl WithSimd for Tiles<'_> {
     }
 }
 
-/// Windows that overlap.
+/// Overlapping windows.
 struct Overlapping<'a> {
     grad: &'a [f32],
     x: &'a [f32],
@@ -118,7 +119,7 @@ impl WithSimd for Overlapping<'_> {
         let (here, memory) = memory.split_at_mut(columns);
         let (kept, rest) = memory.split_at_mut(columns);
         let (largest, passed, here) = (&mut largest[..windows], &mut passed[..windows], &mut here[..windows]);
-        // Added to a number, -0 leaves it as it is.
+        // −0 is the neutral element of addition, also for −0.
         (kept[windows], rest[0]) = (-0.0, -0.0);
         let outputs = windows * (lines - 1);
         for (((x, into), grad), y) in x
@@ -133,7 +134,8 @@ impl WithSimd for Overlapping<'_> {
                 for ((largest, first), second) in largest.iter_mut().zip(x).zip(&x[1..]) {
                     *largest = if first > second { *first } else { *second };
                 }
-                // A line takes what the windows above it pass on, and where it has the largest of those below it theirs.
+                // A line takes the gradient that the windows above passed on. It also takes that of the windows below
+                // if it has their maximum.
                 if let Some((grad, y)) = below {
                     for ((((here, passed), largest), grad), y) in
                         here.iter_mut().zip(&mut *passed).zip(&*largest).zip(grad).zip(y)
@@ -145,7 +147,7 @@ impl WithSimd for Overlapping<'_> {
                 } else {
                     here.copy_from_slice(passed);
                 }
-                // So does a column.
+                // The same for each column.
                 for ((((kept, rest), here), x), largest) in
                     kept.iter_mut().zip(&mut rest[1..]).zip(&*here).zip(x).zip(&*largest)
                 {
@@ -168,7 +170,7 @@ mod tests {
 
     const PLANES: usize = 3;
 
-    /// Of equal elements the first takes all, as in the definition; sums of whole numbers have no rounding.
+    /// The first of equal elements takes the whole gradient, as defined. Sums of integers are exact.
     #[test]
     fn first_of_the_largest_takes_the_gradient() {
         let shapes = [(1, [5, 7]), (1, [2, 2]), (1, [3, 18]), (1, [14, 14]), (2, [2, 2]), (2, [6, 4]), (2, [8, 34])];
@@ -183,7 +185,7 @@ mod tests {
                 vec![batched("gy", &[PLANES, windows[0], windows[1]]), batched("x", &[PLANES, lines, columns])];
             let of = model(vec![pool, ours], &[], inputs, vec![batched("gx", &[PLANES, lines, columns])]);
             let mut random = damper_testing::Random(7);
-            // A few values, so that many are equal.
+            // Few distinct values, so that many are equal.
             let mut numbers = |len: usize| -> Vec<f32> { (0..len).map(|_| (4.0 * random.signed()).round()).collect() };
             let planes = BATCH * PLANES;
             let (gy, x) = (numbers(planes * windows[0] * windows[1]), numbers(planes * lines * columns));
@@ -193,7 +195,7 @@ mod tests {
                 let (plane, line) = (window / (windows[0] * windows[1]), window / windows[1] % windows[0]);
                 let first = (plane * lines + stride * line) * columns + stride * (window % windows[1]);
                 let taps = [first, first + 1, first + columns, first + columns + 1];
-                // Of equal ones `max_by` has the last.
+                // `max_by` returns the last of equal elements.
                 let by_value = |a: &usize, b: &usize| x[*a].partial_cmp(&x[*b]).expect("numbers");
                 let largest = taps.into_iter().rev().max_by(by_value).expect("four taps");
                 want[largest] += gy;

@@ -1,6 +1,6 @@
-//! Rows brought to mean 0 and variance 1, in one pass over memory: `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`, and
-//! `x̂ · γ + β` behind it. As nodes they are ten passes; onnxruntime's own operator adds a row up in an order that depends on where it
-//! lies. The order of [`rows`](super::rows) does not.
+//! Normalises rows to mean 0 and variance 1 in one pass over memory: `x̂ = (x − mean) · scale` with
+//! `scale = 1 / √(variance + ε)`, then `x̂ · γ + β`. Standard nodes need ten passes. The order of sums in onnxruntime's
+//! operator depends on the address of a row. The order of [`rows`](super::rows) does not.
 
 use super::operator::{Kernel, Operator};
 use super::row_sums::{self, ABREAST};
@@ -14,10 +14,10 @@ pub(super) const NORMALIZE: Operator<Normalizing> = Operator {
     kernel: |attributes| Normalizing { epsilon: attributes.float("epsilon"), row: vec![], vectors: Arch::new() },
 };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Normalizing {
     epsilon: f32,
-    /// x̂ of some rows, where it is not given.
+    /// Buffer for x̂ of some rows, if x̂ is not an output.
     row: Vec<f32>,
     vectors: Arch,
 }
@@ -136,7 +136,8 @@ mod tests {
 
     const LINES: usize = 3;
 
-    /// The operator on rows of `n` entries, with so many of γ and β, and the outputs that are read.
+    /// Model and plan of the operator on rows of `n` entries, with `affine` inputs of γ and β, and only the outputs in
+    /// `read`.
     fn normalize(n: usize, affine: usize, read: &[&str]) -> (pb::ModelProto, SessionSpec) {
         let outputs = &["value", "scale", "y"][..if affine == 0 { 2 } else { 3 }];
         let attributes = vec![make_attr_float("epsilon", 1e-5)];

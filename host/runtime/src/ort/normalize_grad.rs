@@ -1,11 +1,12 @@
-//! `scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, the gradient through a normalisation of rows, in one pass over memory: as
-//! nodes it is ten.
+//! Gradient of a row normalisation, `scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, in one pass over
+//! memory. Standard nodes need ten.
 
 use super::operator::{Kernel, Operator};
 use super::row_sums::{self, ABREAST, repeats};
 use pulp::{Arch, Simd, WithSimd};
 
-/// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.
+/// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`. `x̂` and `scale` may be broadcast along the first
+/// axes.
 pub(super) const NORMALIZE_GRAD: Operator<Rows> = Operator {
     name: "NormalizeGrad",
     inputs: [3, 1],
@@ -13,7 +14,7 @@ pub(super) const NORMALIZE_GRAD: Operator<Rows> = Operator {
     kernel: |_| Rows { n: 0, vectors: Arch::new() },
 };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Rows {
     n: usize,
     vectors: Arch,
@@ -88,7 +89,7 @@ mod tests {
 
     const LINES: usize = 3;
 
-    /// The operator on rows of `n` entries, of values that are each sample's own or the same for all.
+    /// Operator on rows of `n` entries, with values that are per-sample or shared by all samples.
     fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, SessionSpec) {
         let spec = |name, n| if is_batched { batched(name, &[LINES, n]) } else { parameter(name, &[LINES, n]) };
         let mut inputs = vec![batched("gy", &[LINES, n]), spec("value", n), spec("scale", 1), parameter("gamma", &[n])];

@@ -1,35 +1,36 @@
 //! Description of a custom operator, and how onnxruntime loads and runs it.
 //!
-//! Shapes are worked out when a model is loaded, for what comes behind, and at the first call of a node. As long as the inputs keep their
-//! shapes, a call is little more than its work.
+//! Shapes are inferred when a model is loaded, for later nodes, and at the first call of a node. A call has little
+//! overhead while the shapes of its inputs stay the same.
 
 use super::tensors::{Call, Tensor};
 use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, make_node, pb};
 use ort::operator::{ComputeContext, KernelContext, OperatorInput, OperatorOutput, ShapeInferenceContext};
 use ort::value::{SymbolicDimensions, TensorElementType, ValueType};
 
-/// A custom operator, over floats.
+/// Custom operator on floats.
 pub(super) struct Operator<K> {
     pub(super) name: &'static str,
-    /// Numbers of required and of optional inputs.
+    /// Numbers of required and optional inputs.
     pub(super) inputs: [usize; 2],
-    /// As of the inputs.
+    /// Numbers of required and optional outputs.
     pub(super) outputs: [usize; 2],
-    /// The kernel of a node with these attributes.
+    /// Creates the kernel of a node with these attributes.
     pub(super) kernel: fn(&Attributes<'_>) -> K,
 }
 
-/// A node's, with the memory that it keeps from call to call.
+/// Kernel of a node, with state that persists between calls.
 pub(super) trait Kernel: Send {
-    /// The shapes of the outputs over inputs of these shapes, `None` of one that is absent; `None` where they do not fit. All that follows
-    /// runs over such inputs.
+    /// Sets the shapes of the inputs, `None` for an absent input, and returns those of the outputs. Returns `None` if
+    /// they do not fit. All later runs have inputs of these shapes.
     fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>>;
 
-    /// Makes the outputs; `None` where one that it needs is missing.
+    /// Computes the outputs. Returns `None` if a required input or output is missing.
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()>;
 }
 
-/// A node's. One of 0, or of no entries, is one that is not there: onnxruntime does not tell them apart when it asks for shapes.
+/// Attributes of a node. An attribute that is 0 or empty counts as absent: in shape inference, onnxruntime does not
+/// distinguish the two.
 pub(super) enum Attributes<'a> {
     OfKernel(&'a KernelContext<'a>),
     OfShapes(&'a ShapeInferenceContext),
@@ -61,7 +62,7 @@ impl Attributes<'_> {
     }
 }
 
-/// A node of our own operator `name`, called like its first output.
+/// Node of the custom operator `name`, with the name of its first output.
 pub(super) fn node(
     name: &str,
     inputs: &[&str],
@@ -98,7 +99,7 @@ impl<K: Kernel + 'static> ort::operator::Operator for Operator<K> {
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
         let inputs = context.inputs();
-        // Extents that are not known are −1, and are none where not even their number is known.
+        // An unknown extent is −1. If the rank is unknown, too, the shape is empty.
         let known = |kind: &ValueType| {
             kind.tensor_shape().is_some_and(|shape| !shape.is_empty() && shape.iter().all(|extent| *extent > 0))
         };
@@ -116,7 +117,7 @@ impl<K: Kernel + 'static> ort::operator::Operator for Operator<K> {
     }
 }
 
-/// A node of a session, and the shapes of its last call.
+/// Node of a session, and the shapes of its last call.
 pub(super) struct Node<K> {
     name: &'static str,
     kernel: K,
@@ -132,7 +133,8 @@ impl<K> Node<K> {
 
 impl<K: Kernel> ort::operator::Kernel for Node<K> {
     fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        // SAFETY: the only one; ours are the processor's, and declare only floats.
+        // SAFETY: this is the only `Call` of the context. Custom operators run on the processor and declare only
+        // floats.
         let call = unsafe { Call::new(context) };
         let inputs = call.inputs()?;
         let as_before =

@@ -1,4 +1,4 @@
-//! Operators of our own in onnxruntime, on the processor.
+//! Custom operators in onnxruntime, on the processor.
 
 use super::super::SessionSpec;
 use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
@@ -17,7 +17,7 @@ use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, lower_custom, pb};
 use ort::operator::OperatorDomain;
 use std::collections::HashSet;
 
-/// The operators, for a session's options.
+/// Operators for the session options.
 pub(super) fn domain() -> ort::Result<OperatorDomain> {
     OperatorDomain::new(DOMAIN)?
         .add(CONVOLUTION)?
@@ -37,7 +37,8 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
         .add(WEIGHTED_SUM)
 }
 
-/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`.
+/// Replaces nodes for which a custom operator is faster, and keeps those of the gradient graph. `model` is bound to
+/// `plan`.
 pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec) {
     if let Some(graph) = &mut model.graph {
         convolution::put(graph, plan);
@@ -64,7 +65,7 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec) {
     lower_custom(model, is_supported);
 }
 
-/// Leaves out the outputs of custom operators that nothing reads.
+/// Removes outputs of custom operators that nothing reads.
 fn leave_out_unread(graph: &mut pb::GraphProto) {
     let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
     let read: HashSet<String> = read.cloned().collect();

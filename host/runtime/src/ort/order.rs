@@ -1,14 +1,14 @@
-//! The order in which onnxruntime runs nodes: with tensors in memory no longer than needed.
+//! Orders nodes so that onnxruntime keeps tensors in memory no longer than needed.
 //!
-//! It begins with what the last node that no other reads needs, then what the one before that needs, and so on. A gradient graph has such a
-//! node for each parameter. In the order of the reverse sweep the last of them needs nearly all of the graph, and what the others read
-//! stays in memory to the end.
+//! onnxruntime first runs the dependencies of the last node without readers, then those of the node before it, and so
+//! on. A gradient graph has such a node for each parameter. In the order of the reverse sweep, the last of them needs
+//! nearly the whole graph. The tensors that the others read then stay in memory to the end.
 
 use damper_onnx::pb::{ModelProto, NodeProto};
 use std::collections::HashSet;
 use std::mem::take;
 
-/// Moves the nodes that no other reads to the end, the first last.
+/// Moves the nodes without readers to the end, in reverse order.
 pub(super) fn release_early(model: &mut ModelProto) {
     let Some(graph) = &mut model.graph else { return };
     let read: HashSet<String> = graph.node.iter().flat_map(|node| node.input.iter().cloned()).collect();

@@ -1,5 +1,6 @@
-//! Products of samples' rows with a parameter, as a custom operator: with weights that are inputs, as training has them, onnxruntime
-//! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
+//! Custom operator for products of samples' rows with a parameter matrix. During training, weights are inputs.
+//! onnxruntime transposes and packs all of them before it reads a row. [`damper_kernels::product`] packs only a part
+//! that stays in the cache.
 
 use super::super::backend::{SessionSpec, bound_shape};
 use super::operator::{Kernel, Operator, node};
@@ -8,11 +9,11 @@ use damper_kernels::simd::SimdKernel as _;
 use damper_onnx::{DType, Dim, attr_ints, data_type, make_attr_int, pb};
 use std::collections::HashMap;
 
-/// Outputs from which vectors of them are worth it.
+/// Minimum number of outputs for which SIMD over outputs is faster.
 const FEWEST_OUTPUTS: usize = 4;
 
-/// Puts the operator in the place of each `MatMul` with a matrix of parameters, of the `Transpose` that turns it, and of the `Add` of a
-/// vector of parameters behind it.
+/// Replaces each `MatMul` with a matrix of parameters. The operator includes the `Transpose` of the matrix and an `Add`
+/// of a parameter vector after the product.
 pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     let places: Vec<_> = {
         let reads = Reads::new(graph, plan);
@@ -25,18 +26,18 @@ pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     graph.node.retain(|node| !node.output.is_empty());
 }
 
-/// An operator in the place of nodes.
+/// Fused operator, and the nodes that it replaces.
 struct Place {
     gone: Vec<usize>,
     operator: pb::NodeProto,
 }
 
-/// The producer and the readers of each tensor of a graph.
+/// Producer and readers of each tensor of a graph.
 struct Reads<'g> {
     graph: &'g pb::GraphProto,
     plan: &'g SessionSpec,
     makers: HashMap<&'g str, usize>,
-    /// Of an output of the graph, with a number that is no node's.
+    /// A graph output has a reader with an index that no node has.
     readers: HashMap<&'g str, Vec<usize>>,
 }
 
@@ -56,14 +57,14 @@ impl<'g> Reads<'g> {
         Self { graph, plan, makers, readers }
     }
 
-    /// The inputs and the output of node `index`, where it is the standard operator `op` with so many inputs.
+    /// Inputs and output of node `index`, if it is the standard operator `op` with `N` inputs.
     fn standard<const N: usize>(&self, op: &str, index: usize) -> Option<([&'g str; N], &'g str)> {
         let node = self.graph.node.get(index).filter(|node| node.op_type == op && node.domain.is_empty())?;
         let inputs: Vec<&str> = node.input.iter().map(String::as_str).collect();
         Some((inputs.try_into().ok()?, node.output.first()?))
     }
 
-    /// The operator in the place of a `MatMul`, with the other nodes that go.
+    /// Fused operator for a `MatMul`, with the nodes that it replaces.
     fn place(&self, matmul: usize) -> Option<Place> {
         let ([x, right], product) = self.standard::<2>("MatMul", matmul)?;
         let (mut gone, mut weights, mut is_transposed) = (vec![], right, false);
@@ -72,7 +73,7 @@ impl<'g> Reads<'g> {
             && attr_ints(&self.graph.node[turn].attribute, "perm").is_none_or(|axes| *axes == [1, 0])
         {
             (weights, is_transposed) = (from, true);
-            // One that others read stays for them.
+            // A transpose with other readers stays for them.
             gone.extend((self.readers[right] == [matmul]).then_some(turn));
         }
         let [_, outputs] = oriented(self.matrix(weights)?, is_transposed);
@@ -92,7 +93,7 @@ impl<'g> Reads<'g> {
         Some(Place { gone, operator: node(PRODUCT.name, &inputs, &[result], attributes) })
     }
 
-    /// The extents of `name`, where it is a matrix of parameters.
+    /// Extents of `name`, if it is a matrix of parameters.
     fn matrix(&self, name: &str) -> Option<[usize; 2]> {
         let spec = self.plan.inputs.iter().find(|spec| spec.name == name && spec.dtype == DType::F32)?;
         match spec.shape[..] {
@@ -111,13 +112,13 @@ impl<'g> Reads<'g> {
     }
 }
 
-/// `[terms, outputs]` of weights of these extents.
+/// `[terms, outputs]` of weights with these extents.
 fn oriented<T>([a, b]: [T; 2], is_transposed: bool) -> [T; 2] {
     if is_transposed { [b, a] } else { [a, b] }
 }
 
-/// `(x [.., terms], weights [terms, outputs], bias [outputs]?) → y [.., outputs]`, with the attribute `transposed`, of weights `[outputs,
-/// terms]`.
+/// `(x [.., terms], weights [terms, outputs], bias [outputs]?) → y [.., outputs]`. With the attribute `transposed`, the
+/// weights are `[outputs, terms]`.
 pub(super) const PRODUCT: Operator<Multiplying> = Operator {
     name: "Product",
     inputs: [2, 1],
@@ -125,7 +126,7 @@ pub(super) const PRODUCT: Operator<Multiplying> = Operator {
     kernel: |attributes| Multiplying { is_transposed: attributes.int("transposed") != 0, product: None },
 };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Multiplying {
     is_transposed: bool,
     product: Option<SimdProduct>,
@@ -160,7 +161,7 @@ mod tests {
     const LINES: usize = 3;
     const EXTENTS: [usize; 2] = [37, 19];
 
-    /// `y = x · w + b`, in the nodes that the emitter writes for it.
+    /// `y = x · w + b`, in the nodes that the emitter writes.
     fn written(is_transposed: bool, outputs: &[&str]) -> (pb::ModelProto, SessionSpec) {
         let [terms, made] = EXTENTS;
         let weights = if is_transposed { [made, terms] } else { [terms, made] };
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(put(&written(false, &["y"])), [PRODUCT.name]);
         assert_eq!(put(&written(true, &["y", "p"])), [PRODUCT.name, ""]);
         assert_eq!(put(&written(true, &["y", "t"])), ["", PRODUCT.name]);
-        // With weights of each sample it is another product.
+        // Per-sample weights do not fit the operator.
         let (model, mut plan) = written(false, &["y"]);
         plan.inputs[1] = batched("w", &EXTENTS);
         assert_eq!(put(&(model, plan)), ["", ""]);

@@ -1,5 +1,5 @@
-//! Pools of 2×2 windows that lie next to each other or overlap, as custom operators: beside convolutions that are ours, onnxruntime
-//! reorders planes before and after each of its own.
+//! Custom operators for pools with adjacent or overlapping 2×2 windows. Next to custom convolutions, onnxruntime would
+//! reorder planes before and after each of its own pools.
 
 use super::convolution::CONVOLUTION;
 use super::operator::{Kernel, Operator};
@@ -7,7 +7,7 @@ use damper_kernels::convolution::Windows;
 use damper_kernels::pool::Pool;
 use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, attr_int, attr_ints, attr_string, make_attr_int, pb};
 
-/// Puts the operators in the place of pools of 2×2 windows without padding, where all convolutions are ours.
+/// Replaces pools of 2×2 windows without padding, if all convolutions are custom operators.
 pub(super) fn put(graph: &mut pb::GraphProto) {
     let of = |domain: &str, name: &str| graph.node.iter().any(|node| node.domain == domain && node.op_type == name);
     if !of(DOMAIN, CONVOLUTION.name) || of("", "Conv") {
@@ -38,7 +38,7 @@ pub(super) fn put(graph: &mut pb::GraphProto) {
     }
 }
 
-/// `x [N, C, *input] → y [N, C, *output]`, with the attribute `stride`, 1 or 2, over lines and columns.
+/// `x [N, C, *input] → y [N, C, *output]`, with the attribute `stride`, 1 or 2, for both axes.
 pub(super) const MAX_POOL: Operator<Pooling> = Operator {
     name: "MaxPool",
     inputs: [1, 0],
@@ -46,20 +46,20 @@ pub(super) const MAX_POOL: Operator<Pooling> = Operator {
     kernel: |attributes| Pooling { pool: Pool::Max, stride: attributes.int("stride"), windows: None },
 };
 
-/// As [`MAX_POOL`].
+/// See [`MAX_POOL`].
 pub(super) const AVERAGE_POOL: Operator<Pooling> = Operator {
     name: "AveragePool",
     kernel: |attributes| Pooling { pool: Pool::Average, ..(MAX_POOL.kernel)(attributes) },
     ..MAX_POOL
 };
 
-/// Over each plane of an input of this shape, where they fit.
+/// Windows of each plane of an input of shape `x`. `None` if they do not fit.
 fn windows(x: &[i64], stride: i64) -> Option<Windows> {
     let &[_, _, lines, columns] = x else { return None };
     Pool::windows([usize::try_from(lines).ok()?, usize::try_from(columns).ok()?], usize::try_from(stride).ok()?)
 }
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Pooling {
     pool: Pool,
     stride: i64,

@@ -1,4 +1,4 @@
-//! Outputs that stay in the memory of the device, for kernels that read them there.
+//! Outputs that stay in device memory, for kernels that read them there.
 
 use super::super::backend::{BackendError, DeviceFloats, ResidentSession, SessionSpec, bound_shape, check_inputs};
 use super::super::inputs::Inputs;
@@ -10,19 +10,19 @@ use ort::AsPointer as _;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::Tensor;
 
-/// A session whose outputs have a place of their own on the device.
+/// Session with output buffers on the device.
 pub(super) struct Resident {
-    // In front of the session: they are dropped first.
+    // Declared before the session because they must be dropped first.
     inputs: BoundInputs,
     binding: Binding,
     outputs: Vec<DeviceFloats>,
-    /// Hold the memory that `outputs` names.
+    /// Owners of the memory that `outputs` refers to.
     _tensors: Vec<Tensor<f32>>,
     session: ort::session::Session,
 }
 
 impl Resident {
-    /// A session's, whose inputs and outputs are the plan's. All memory of the outputs is taken here.
+    /// Wraps a session whose inputs and outputs are those of the plan. Allocates all memory of the outputs.
     pub(super) fn new(
         session: ort::session::Session,
         device: AllocationDevice<'static>,
@@ -36,7 +36,7 @@ impl Resident {
             let tensor = Tensor::<f32>::new(&allocator, bound_shape(spec, plan.batch));
             let tensor =
                 tensor.map_err(|error| format!("no memory for output '{}': {}", spec.name, one_line(&error)))?;
-            // SAFETY: the tensor has the output's shape, and lives as long as the binding. It is read between runs.
+            // SAFETY: the tensor has the output's shape and lives as long as the binding. It is only read between runs.
             unsafe { binding.output(&name, tensor.ptr()) }.map_err(|error| one_line(&error))?;
             outputs
                 .push(DeviceFloats { address: tensor.data_ptr().expose_provenance(), len: spec.elements(plan.batch) });
@@ -59,7 +59,7 @@ impl ResidentSession for Resident {
     }
 }
 
-/// The memory of a device.
+/// Memory description of a device.
 pub(super) fn device_memory(device: AllocationDevice<'static>) -> ort::Result<MemoryInfo<'static>> {
     MemoryInfo::new(device, 0, AllocatorType::Device, MemoryType::Default)
 }

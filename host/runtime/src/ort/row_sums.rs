@@ -1,17 +1,17 @@
-//! Sums of rows for the custom operators, in an order that depends on the row's length alone.
+//! Sums of rows for the custom operators, in an order that depends only on the row's length.
 //!
-//! A sum has 16 running lanes, whatever vectors the processor has: entry `i` goes to lane `i mod 16`, the last entries, where they are
-//! fewer than 16, to the last lanes, and the lanes are folded in halves. Nothing is fused, so a sum's bits depend neither on where the
-//! row lies, nor on the other rows, nor on the kind of processor.
+//! A sum has 16 accumulator lanes, for any SIMD width. Entry `i` goes to lane `i mod 16`. If fewer than 16 entries
+//! remain, they go to the last lanes. Then the lanes are folded in halves. Nothing is fused. So the bits of a sum do
+//! not depend on the address of the row, the other rows, or the kind of processor.
 
 use super::elements;
 
 const LANES: usize = 16;
 
-/// Rows that are worked on side by side: one's sum is folded while the next is added up.
+/// Rows processed together. The sum of one row is folded while the next row is summed.
 pub(super) const ABREAST: usize = 4;
 
-/// Lanes of the last entries of `row`, fewer than 16, with `others` before them.
+/// Lanes of the last entries of `row`, of which there are fewer than 16. `others` fills the lanes before them.
 #[inline(always)]
 fn last(row: &[f32], others: f32) -> [f32; LANES] {
     let count = row.len() % LANES;
@@ -43,8 +43,8 @@ fn fold(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
-/// The length of the rows that tensors of these shapes have, where that of shape `small` is repeated along the first axes of the whole, and
-/// along no other.
+/// Length of the rows of tensors of these shapes. `None` unless the tensor of shape `small` is broadcast along the
+/// first axes of `whole` and along no other axis.
 pub(super) fn repeats(whole: &[i64], small: &[i64]) -> Option<usize> {
     let first = small.iter().take_while(|extent| **extent == 1).count();
     let is_repeated = whole.len() >= small.len() && whole.ends_with(&small[first..]);
@@ -90,7 +90,7 @@ pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
     fold(lanes)
 }
 
-/// The largest of a row; NaN may be passed over.
+/// Maximum of a row. It may ignore NaN.
 #[inline(always)]
 pub(super) fn largest(row: &[f32]) -> f32 {
     let (whole, rest) = row.as_chunks::<LANES>();
@@ -124,7 +124,7 @@ pub(super) fn exponentials(x: &[f32], top: f32, y: &mut [f32]) {
     }
     if !rest.is_empty() {
         match (x.last_chunk(), y.last_chunk_mut()) {
-            // Some of them again.
+            // Recomputes some of the entries.
             (Some(x), Some(y)) => exponentials_of(x, top, y),
             _ => {
                 for (y, x) in y.iter_mut().zip(x) {

@@ -1,7 +1,8 @@
 //! Runs of a loaded model over the caller's slices.
 //!
-//! `ort` makes a tensor around each slice, and a name for it, again for each run: 0.3 µs an input, of which a network has one for each of
-//! its parameters. Here the names are made once, and a tensor is made again only where a slice lies elsewhere than in the last run.
+//! `ort` creates a tensor and a name for each slice in every run. That takes 0.3 µs for each input, and every parameter
+//! of a network is an input. This session creates names once. It recreates a tensor only if the slice has moved since
+//! the last run.
 
 use super::super::backend::{BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::around::{Around, Made, names};
@@ -15,19 +16,19 @@ use std::ptr;
 pub(super) struct OrtSession {
     session: ort::session::Session,
     plan: SessionSpec,
-    /// The last inputs, which the plan has not.
+    /// Last inputs, which are not in the plan.
     frozen: Vec<Floats>,
     memory: MemoryInfo<'static>,
     inputs: Vec<Around>,
-    /// onnxruntime writes into them, `read` sees them.
+    /// Buffers that onnxruntime writes and `read` gets.
     outputs: Vec<Made>,
-    /// Of both, in their order.
+    /// Names of inputs and outputs, in order.
     input_names: Vec<CString>,
     output_names: Vec<CString>,
 }
 
 impl OrtSession {
-    /// A session's, whose inputs are those of `whole`, in their order: the plan's, and `frozen`.
+    /// Wraps a session whose inputs are those of `whole`, in order: the plan's inputs, then `frozen`.
     pub(super) fn new(
         session: ort::session::Session,
         plan: &SessionSpec,
@@ -53,8 +54,8 @@ impl OrtSession {
         let mut made: Vec<_> = self.outputs.iter_mut().map(|output| output.tensor.ptr_mut()).collect();
         let pointers = |names: &[CString]| names.iter().map(|name| name.as_ptr()).collect::<Vec<*const c_char>>();
         let names = [pointers(&self.input_names), pointers(&self.output_names)];
-        // SAFETY: names and values are as many as it is told, and stay until it returns; each value is around one of `inputs`; the session
-        // is borrowed alone.
+        // SAFETY: names and values have the lengths passed and live during the call. Each value wraps one of `inputs`,
+        // and the session is exclusively borrowed.
         unsafe {
             Error::result_from_status((ort::api().Run)(
                 self.session.ptr().cast_mut(),
@@ -99,10 +100,10 @@ mod tests {
         };
         let (mut x, mut w) = (vec![1.0; BATCH * 3], vec![0.5, 2.0, -3.0]);
         check(&x, &w);
-        // Where they are, with others in them.
+        // Same address, other values.
         (x[4], w[1]) = (7.0, 11.0);
         check(&x, &w);
-        // Elsewhere, and back, where the tensor has been another's.
+        // Another address, then the first address again, whose tensor was replaced in between.
         let elsewhere = w.iter().map(|w| w + 1.0).collect::<Vec<_>>();
         check(&x, &elsewhere);
         check(&x, &w);

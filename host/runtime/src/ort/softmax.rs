@@ -1,5 +1,6 @@
-//! `Softmax` of rows in one pass over memory, `e / Σe` with `e = exp(x − max)`: as nodes they are five; onnxruntime's own operator adds a
-//! row up in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
+//! `Softmax` of rows in one pass over memory, `e / Σe` with `e = exp(x − max)`. Standard nodes need five passes. The
+//! order of sums in onnxruntime's operator depends on the address of a row. The order of [`rows`](super::rows) does
+//! not.
 
 use super::operator::{Kernel, Operator};
 use super::row_sums::{self, ABREAST};
@@ -9,7 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 pub(super) const SOFTMAX: Operator<Rows> =
     Operator { name: "Softmax", inputs: [1, 0], outputs: [1, 0], kernel: |_| Rows { n: 0, vectors: Arch::new() } };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Rows {
     n: usize,
     vectors: Arch,
@@ -73,7 +74,7 @@ mod tests {
 
     const LINES: usize = 3;
 
-    /// The operator on rows of `n` entries.
+    /// Model and plan of the operator on rows of `n` entries.
     fn softmax(n: usize) -> (pb::ModelProto, SessionSpec) {
         let [x, y] = ["x", "y"].map(|name| vec![batched(name, &[LINES, n])]);
         model(vec![node("Softmax", &["x"], &["y"], vec![])], &[], x, y)
@@ -85,7 +86,7 @@ mod tests {
             let model = softmax(n);
             let mut inputs = numbers(&model.1);
             if n > 2 {
-                // A mask.
+                // Mask.
                 inputs[0][1] = f32::NEG_INFINITY;
                 inputs[0][2] = f32::MIN;
             }
@@ -104,7 +105,7 @@ mod tests {
     fn a_sample_is_taken_alone() {
         for n in [16, 65] {
             let (model, plan) = softmax(n);
-            // −∞ beside finite numbers is a mask, not a sample that is not finite.
+            // −∞ next to finite values is a mask and does not make the sample non-finite.
             assert_samples_stay_alone(&(model, plan), 1, &[f32::NAN, f32::INFINITY]);
         }
     }

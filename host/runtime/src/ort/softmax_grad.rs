@@ -1,14 +1,14 @@
-//! `Y · (dY − Σ dY · Y)`, the gradient of a softmax of rows, in one pass over memory: as nodes it is four.
+//! Gradient of a row softmax, `Y · (dY − Σ dY · Y)`, in one pass over memory. Standard nodes need four.
 
 use super::operator::{Kernel, Operator};
 use super::row_sums::{self, ABREAST, repeats};
 use pulp::{Arch, Simd, WithSimd};
 
-/// `(dY [.., n], Y [.., n]) → dX [.., n]`, where `Y` may be repeated along the first axes.
+/// `(dY [.., n], Y [.., n]) → dX [.., n]`. `Y` may be broadcast along the first axes.
 pub(super) const SOFTMAX_GRAD: Operator<Rows> =
     Operator { name: "SoftmaxGrad", inputs: [2, 0], outputs: [1, 0], kernel: |_| Rows { n: 0, vectors: Arch::new() } };
 
-/// A node's.
+/// Kernel of a node.
 pub(super) struct Rows {
     n: usize,
     vectors: Arch,
@@ -66,7 +66,7 @@ mod tests {
 
     const LINES: usize = 3;
 
-    /// The operator on rows of `n` entries, of a softmax that is each sample's own or the same for all.
+    /// Operator on rows of `n` entries, of a softmax that is per-sample or shared by all samples.
     fn gradient(n: usize, is_batched: bool) -> (pb::ModelProto, SessionSpec) {
         let y = if is_batched { batched("y", &[LINES, n]) } else { parameter("y", &[LINES, n]) };
         let node = node("SoftmaxGrad", &["gy", "y"], &["gx"], vec![]);

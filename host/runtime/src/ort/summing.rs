@@ -1,7 +1,8 @@
-//! Outputs that are added up over the chunks of a step in the memory of the device.
+//! Outputs that are summed over the chunks of a step in device memory.
 //!
-//! The graph takes the sum so far and gives the next: the output of one run is the input of the next, in two memories that change places. The
-//! first chunk begins with zeros, and the last writes to the processor's memory. So a sum crosses the bus once a step.
+//! The graph adds to the sum so far. The output of one run is the input of the next, in two buffers that swap. The
+//! first chunk starts from zeros, and the last chunk writes to the processor's memory. So a sum crosses the bus once
+//! per step.
 
 use super::super::backend::{BackendError, ChunkPlace, SessionSpec, SummingSession, bound_shape, check_inputs};
 use super::super::inputs::Inputs;
@@ -16,14 +17,14 @@ use ort::memory::{AllocationDevice, Allocator, MemoryInfo};
 use ort::value::Tensor;
 use std::ffi::CString;
 
-/// The sums of a plan: its last outputs.
+/// Sums of a plan, which are its last outputs.
 pub(super) struct Totals {
     first: usize,
-    /// The graph's inputs for the sums so far.
+    /// Inputs of the graph for the sums so far.
     before: Vec<TensorSpec>,
 }
 
-/// Has `model`, which is bound to `plan`, give the sums so far plus the outputs from `first` on, in the place of those.
+/// Replaces the outputs of `model` from `first` on by the sums so far plus these outputs. `model` is bound to `plan`.
 pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &SessionSpec, first: usize) -> Totals {
     let sums = &plan.outputs[first..];
     let before: Vec<_> =
@@ -40,21 +41,21 @@ pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &SessionSpec, first: 
     Totals { first, before }
 }
 
-/// A session of such a graph.
+/// Session of such a graph.
 pub(super) struct Summing {
     inputs: BoundInputs,
     binding: Binding,
-    /// Memory of the sums: the first is the next run's input, the second its output.
+    /// Buffers of the sums. The first is the input of the next run, the second its output.
     totals: [Vec<Tensor<f32>>; 2],
     zeros: Vec<f32>,
     zero: Vec<Around>,
     memory: MemoryInfo<'static>,
     names: Names,
     session: ort::session::Session,
-    /// In the processor's memory.
+    /// Outputs in the processor's memory.
     outputs: Vec<Made>,
     first: usize,
-    /// True if a chunk may follow that is not a first one.
+    /// True if the next chunk may be other than a first chunk.
     is_begun: bool,
 }
 
@@ -79,7 +80,7 @@ impl Summing {
             plan.outputs.iter().map(|spec| Made::new(spec, plan.batch)).collect::<Result<_, _>>()?;
         let names = Names { before: names(&before)?, outputs: names(&plan.outputs)? };
         for (name, made) in names.outputs.iter().zip(&outputs) {
-            // SAFETY: the tensor has the output's shape, and lives as long as the binding; it is read between runs.
+            // SAFETY: the tensor has the output's shape and lives as long as the binding. It is only read between runs.
             unsafe { binding.output(name, made.tensor.ptr()) }.map_err(|error| one_line(&error))?;
         }
         Ok(Self {
@@ -97,7 +98,7 @@ impl Summing {
         })
     }
 
-    /// Binds the sums of one run.
+    /// Binds the sums for one run.
     fn bind_totals(&mut self, place: ChunkPlace) -> ort::Result<()> {
         let [from, to] = &self.totals;
         let sums = self.names.before.iter().zip(&self.names.outputs[self.first..]).enumerate();
@@ -108,7 +109,7 @@ impl Summing {
                 false => from[index].ptr(),
             };
             let next = if place.is_last { made.tensor.ptr() } else { to[index].ptr() };
-            // SAFETY: all are tensors of the sum's shape that live as long as the binding, and the output is not the input.
+            // SAFETY: all are tensors of the sum's shape that live as long as the binding. Output and input differ.
             unsafe {
                 self.binding.input(before, so_far)?;
                 self.binding.output(after, next)?;

@@ -1,5 +1,6 @@
-//! `dY · (1 − Y²)`, the gradient of `Tanh`, in one pass over memory as a custom operator: as three nodes it is bound by memory,
-//! and networks that are trained privately have many. Each entry is rounded as the nodes round it: the bits are theirs.
+//! Gradient of `Tanh`, `dY · (1 − Y²)`, as a custom operator with one pass over memory. As three standard nodes it is
+//! bound by memory bandwidth, and privately trained networks often use `Tanh`. The bits are the same because each entry
+//! is rounded in the same way.
 
 use super::operator::{Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
@@ -8,7 +9,7 @@ use pulp::{Arch, Simd, WithSimd};
 pub(super) const TANH_GRAD: Operator<Multiply> =
     Operator { name: "TanhGrad", inputs: [2, 0], outputs: [1, 0], kernel: |_| Multiply(Arch::new()) };
 
-/// With the vectors that the processor has.
+/// Kernel, for the SIMD instructions of the processor.
 pub(super) struct Multiply(Arch);
 
 impl Kernel for Multiply {

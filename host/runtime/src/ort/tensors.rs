@@ -1,14 +1,14 @@
-//! Tensors of a call of a custom operator, as onnxruntime holds them: what `ort` hands out is made again for each call, with its
-//! shape, and a small network's forward pass is not much longer than that.
+//! Tensors of a custom operator's call, read directly from onnxruntime's memory. `ort` creates tensors with their
+//! shapes in each call, which takes about as long as a small network's forward pass.
 
 use ort::operator::ComputeContext;
 use ort::{AsPointer as _, Error, sys};
 use std::{ptr, slice};
 
-/// A call, whose tensors stay where they are until it is over.
+/// Call of an operator. Its tensors stay in place until it returns.
 pub(super) struct Call<'a>(&'a ComputeContext);
 
-/// An input.
+/// Input tensor.
 #[derive(Clone, Copy)]
 pub(super) struct Tensor<'a> {
     pub(super) shape: &'a [i64],
@@ -18,12 +18,13 @@ pub(super) struct Tensor<'a> {
 impl<'a> Call<'a> {
     /// # Safety
     ///
-    /// There is one of a context, and the operator runs in the processor's memory and declares outputs of floats.
+    /// There must be only one `Call` for a context. The operator must run in the processor's memory and declare float
+    /// outputs.
     pub(super) unsafe fn new(context: &'a ComputeContext) -> Self {
         Self(context)
     }
 
-    /// All inputs, `None` where one is absent.
+    /// All inputs, `None` for an absent input.
     pub(super) fn inputs(&self) -> ort::Result<Vec<Option<Tensor<'a>>>> {
         (0..self.0.num_inputs()?).map(|index| self.input(index)).collect()
     }
@@ -31,7 +32,7 @@ impl<'a> Call<'a> {
     fn input(&self, index: usize) -> ort::Result<Option<Tensor<'a>>> {
         let api = ort::api();
         let mut value = ptr::null();
-        // SAFETY: the context is the call's; the function writes where it is told, and what it returns is the status that is asked for.
+        // SAFETY: the context is that of the call. The function writes to `value` and returns a status.
         unsafe { Error::result_from_status((api.KernelContext_GetInput)(self.0.ptr(), index, &mut value))? };
         if value.is_null() {
             return Ok(None);
@@ -47,14 +48,15 @@ impl<'a> Call<'a> {
         if kind != float {
             return Err(Error::new("an input is not of floats"));
         }
-        // SAFETY: the shape is the tensor's own, which is of floats in the processor's memory, and stays until the call is over.
+        // SAFETY: shape and entries belong to the tensor, which has floats in the processor's memory and lives until
+        // the call returns.
         unsafe {
             let shape = held(extents, rank);
             Ok(Some(Tensor { shape, entries: held(entries.cast(), len(shape)) }))
         }
     }
 
-    /// The entries of all outputs, of these shapes; `None` of one that is not asked for or not taken.
+    /// Entries of all outputs, with these shapes. `None` if an output has no shape or is not used.
     pub(super) fn outputs(self, shapes: &[Vec<i64>]) -> ort::Result<Vec<Option<&'a mut [f32]>>> {
         shapes.iter().enumerate().map(|(index, shape)| self.output(index, shape)).collect()
     }
@@ -62,7 +64,7 @@ impl<'a> Call<'a> {
     fn output(&self, index: usize, shape: &[i64]) -> ort::Result<Option<&'a mut [f32]>> {
         let (api, context) = (ort::api(), self.0.ptr().cast_mut());
         let (mut value, mut entries) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: as of an input; the shape is read as far as it reaches.
+        // SAFETY: as for an input. The call reads `shape` up to its length.
         unsafe {
             let status = (api.KernelContext_GetOutput)(context, index, shape.as_ptr(), shape.len(), &mut value);
             Error::result_from_status(status)?;
@@ -70,11 +72,11 @@ impl<'a> Call<'a> {
         if value.is_null() {
             return Ok(None);
         }
-        // SAFETY: as of an input, and the value is an output of the call.
+        // SAFETY: as for an input, and the value is an output of the call.
         unsafe { Error::result_from_status((api.GetTensorMutableData)(value, &mut entries))? };
         Ok(Some(match len(shape) {
             0 => &mut [],
-            // SAFETY: as of an input; no other slice has them, since there is one `Call`, which hands out each output once.
+            // SAFETY: as for an input. No other slice aliases it, since the only `Call` returns each output once.
             len => unsafe { slice::from_raw_parts_mut(entries.cast(), len) },
         }))
     }
@@ -86,11 +88,11 @@ fn len(shape: &[i64]) -> usize {
 
 /// # Safety
 ///
-/// That of a slice, unless there is nothing in it.
+/// As for `slice::from_raw_parts`, unless `len` is 0.
 unsafe fn held<'a, T>(first: *const T, len: usize) -> &'a [T] {
     match len {
         0 => &[],
-        // SAFETY: as promised.
+        // SAFETY: as the caller guarantees.
         len => unsafe { slice::from_raw_parts(first, len) },
     }
 }

@@ -8,16 +8,16 @@ use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, TensorRef};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_node, make_tensor_f32, make_value_info, pb};
 
-/// Samples of a batch.
+/// Batch size.
 pub(super) const BATCH: usize = 5;
 
-/// `[N, *extents]`.
+/// Spec of a batched input `[N, *extents]`.
 pub(super) fn batched(name: &str, extents: &[usize]) -> TensorSpec {
     let shape = [Dim::Batch].into_iter().chain(extents.iter().map(|&extent| Dim::Fixed(extent))).collect();
     TensorSpec { name: name.into(), dtype: DType::F32, shape }
 }
 
-/// A parameter.
+/// Spec of a parameter.
 pub(super) fn parameter(name: &str, extents: &[usize]) -> TensorSpec {
     TensorSpec {
         name: name.into(),
@@ -26,13 +26,13 @@ pub(super) fn parameter(name: &str, extents: &[usize]) -> TensorSpec {
     }
 }
 
-/// A node of one output, written `output = op(inputs)`.
+/// Node with one output, parsed from `output = op(inputs)`.
 pub(super) fn node(written: &str) -> pb::NodeProto {
     let parts: Vec<&str> = written.split([' ', '=', '(', ')', ',']).filter(|part| !part.is_empty()).collect();
     make_node(parts[1], parts[0], &parts[2..], &[parts[0]], vec![])
 }
 
-/// A model of `nodes`, with constants, and its plan.
+/// Model of `nodes` with constants, and its plan.
 pub(super) fn model(
     nodes: Vec<pb::NodeProto>,
     constants: &[(&str, &[usize], &[f32])],
@@ -60,7 +60,7 @@ pub(super) fn model(
     (model, SessionSpec { batch: BATCH, threads: 1, inputs, outputs })
 }
 
-/// Our operators in a model, the other nodes as `""`, as a session has them.
+/// Custom operators that a session puts in a model. Other nodes are `""`.
 pub(super) fn put((model, plan): &(pb::ModelProto, SessionSpec)) -> Vec<String> {
     let mut model = model.clone();
     operators::put(&mut model, plan);
@@ -68,7 +68,7 @@ pub(super) fn put((model, plan): &(pb::ModelProto, SessionSpec)) -> Vec<String> 
     model.graph.unwrap().node.into_iter().map(is_ours).collect()
 }
 
-/// Runs a model on these inputs; `None` and a message if there is no onnxruntime.
+/// Runs a model on these inputs. Prints a message and returns `None` without onnxruntime.
 pub(super) fn run((model, plan): &(pb::ModelProto, SessionSpec), inputs: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
     let backend = match Ort::open() {
         Ok(backend) => backend,
@@ -84,7 +84,7 @@ pub(super) fn run((model, plan): &(pb::ModelProto, SessionSpec), inputs: &[Vec<f
     Some(outputs)
 }
 
-/// Numbers of both signs for each input of a plan.
+/// Values of both signs for each input of a plan.
 pub(super) fn numbers(plan: &SessionSpec) -> Vec<Vec<f32>> {
     let numbers = |(step, spec): (usize, &TensorSpec)| {
         let len = bound_shape(spec, plan.batch).iter().product();
@@ -93,15 +93,15 @@ pub(super) fn numbers(plan: &SessionSpec) -> Vec<Vec<f32>> {
     plan.inputs.iter().enumerate().map(numbers).collect()
 }
 
-/// The largest difference, beside the larger of 1 and the value.
+/// Largest difference, relative to the larger of 1 and the value.
 pub(super) fn apart(ours: &[f32], theirs: &[f64]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     let apart = |(ours, theirs): (&f32, &f64)| (f64::from(*ours) - theirs).abs() / theirs.abs().max(1.0);
     ours.iter().zip(theirs).map(apart).fold(0.0, f64::max)
 }
 
-/// Asserts that a sample's bits depend on neither its row nor the other samples, even if another holds one of `bad` and is not finite.
-/// The batched inputs are the first `count`.
+/// Asserts that a sample's bits depend neither on its row nor on other samples. One of the others may contain a value
+/// of `bad` and be non-finite. The first `count` inputs are batched.
 pub(super) fn assert_samples_stay_alone((model, plan): &(pb::ModelProto, SessionSpec), count: usize, bad: &[f32]) {
     let inputs = numbers(plan);
     let Some(first) = run(&(model.clone(), plan.clone()), &inputs) else { return };

@@ -1,4 +1,5 @@
-//! A program as it grows: values, and the steps that write them. What follows from constants is computed at once.
+//! Program under construction: values, and the steps that write them. Values that depend only on constants are computed
+//! at once.
 
 use super::kernel::{Call, Kernel};
 use super::value::{Data, Kind, Slice, Stage};
@@ -6,22 +7,22 @@ use damper_nn::Walk;
 use damper_nn::elementwise::Compare;
 use pulp::Arch;
 
-/// A value.
+/// Index of a value.
 pub(super) type Id = usize;
 
 pub(super) struct Value {
     pub(super) shape: Vec<usize>,
     pub(super) kind: Kind,
     pub(super) stage: Stage,
-    /// The elements of a constant; an alias has none of its own.
+    /// Elements of a constant. An alias has none.
     pub(super) data: Option<Data>,
-    /// The value whose memory it is, seen in another shape: itself, where it is written by a step.
+    /// Value that owns the memory: itself if a step writes it. Otherwise this value is a reshaped view.
     pub(super) root: Id,
-    /// The value that it is a transpose of, and the permutation.
+    /// Source of a transpose, and the permutation.
     transpose: Option<(Id, Vec<usize>)>,
 }
 
-/// A kernel between values.
+/// Kernel with its operands and result.
 pub(super) struct Written {
     pub(super) node: String,
     pub(super) kernel: Kernel,
@@ -29,13 +30,13 @@ pub(super) struct Written {
     pub(super) write: Id,
 }
 
-/// The form of a program: for speed or for little memory.
+/// Form of a program: fast or small.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProgramForm {
-    /// For speed: values begin at a cache line, and what each sample reads is laid out once in the order in which it is read.
+    /// For speed. Values begin at a cache line, and operands shared by all samples are laid out once in reading order.
     #[default]
     Fast,
-    /// For little memory: no gaps, and nothing is copied that can be read where it is. The same bits.
+    /// For little memory. No gaps, and no copies of operands that can be read in place. The bits are the same.
     Small,
 }
 
@@ -44,14 +45,14 @@ pub(super) struct Builder {
     pub(super) form: ProgramForm,
     pub(super) values: Vec<Value>,
     pub(super) steps: Vec<Written>,
-    /// The node that is being lowered.
+    /// Name of the node that is being lowered.
     pub(super) node: String,
 }
 
-/// Why a node cannot be run.
+/// Reason why a node cannot run.
 pub(super) type Refusal = String;
 
-/// The error of a walk with too many axes.
+/// Error for a walk with too many axes.
 pub(super) const TOO_MANY_AXES: &str = "its operands have more axes than the portable kernels take";
 
 impl Builder {
@@ -81,12 +82,12 @@ impl Builder {
         self.values[id].stage
     }
 
-    /// The elements of a constant.
+    /// Elements of a constant.
     pub(super) fn data(&self, id: Id) -> Option<&Data> {
         self.values[self.values[id].root].data.as_ref()
     }
 
-    /// The integers of a constant.
+    /// Integers of a constant.
     pub(super) fn ints(&self, id: Id) -> Option<&[i64]> {
         match self.data(id)? {
             Data::I64(data) => Some(data),
@@ -94,7 +95,7 @@ impl Builder {
         }
     }
 
-    /// The one float of a constant.
+    /// Float of a scalar constant.
     pub(super) fn float(&self, id: Id) -> Option<f32> {
         match self.data(id)? {
             Data::F32(data) if data.len() == 1 => Some(data[0]),
@@ -122,7 +123,7 @@ impl Builder {
         Ok(self.value(Value { shape, kind, stage, data: None, root, transpose }))
     }
 
-    /// The output of `kernel`, which reads `reads`.
+    /// Adds a step with `kernel` and operands `reads`. Returns its output.
     pub(super) fn step(&mut self, kernel: Kernel, reads: &[Id], kind: Kind, shape: Vec<usize>) -> Result<Id, Refusal> {
         let stage = reads.iter().map(|read| self.stage(*read)).max().unwrap_or(Stage::Constant);
         if stage == Stage::Constant {
@@ -138,7 +139,7 @@ impl Builder {
         Ok(write)
     }
 
-    /// `id` with its axes in the order of `perm`.
+    /// Transposes `id` by the permutation `perm`.
     pub(super) fn transpose(&mut self, id: Id, perm: &[usize]) -> Result<Id, Refusal> {
         let from = self.shape(id).to_vec();
         let shape: Vec<usize> = perm.iter().map(|axis| from[*axis]).collect();
@@ -154,8 +155,8 @@ impl Builder {
         Ok(made)
     }
 
-    /// `id` as memory and strides: the transposed value where it is a sample's transpose of one, so that a product reads through it and
-    /// nothing is copied. In the small form any transposed value.
+    /// Memory and strides of `id`. For a per-sample transpose this is the source, so a product reads through the
+    /// transpose without a copy. In the small form this applies to every transpose.
     pub(super) fn strided(&self, id: Id) -> (Id, Vec<usize>) {
         match &self.values[id].transpose {
             Some((from, perm)) if self.stage(id) == Stage::Sample || self.form == ProgramForm::Small => {
@@ -167,7 +168,7 @@ impl Builder {
     }
 }
 
-/// Elements of a shape.
+/// Number of elements of a shape.
 pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
 }
@@ -177,7 +178,7 @@ pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
     (0..shape.len()).map(|axis| len(&shape[axis + 1..])).collect()
 }
 
-/// The shape to which `shapes` are broadcast.
+/// Shape that results from broadcasting `shapes`.
 pub(super) fn broadcast(shapes: &[&[usize]]) -> Result<Vec<usize>, Refusal> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut whole = vec![1; rank];

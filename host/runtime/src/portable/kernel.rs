@@ -1,4 +1,4 @@
-//! The kernels of a program: each a function of `damper-nn` with its shape.
+//! Kernels of a program. Each is a function of `damper-nn` with its shape.
 
 use super::value::{Slice, SliceMut};
 use damper_nn::convolution::{self, KernelStrides};
@@ -9,53 +9,53 @@ use damper_nn::reduce::{self, Fold, Reduction};
 use damper_nn::{Walk, Wide, Window, layout, pool};
 use pulp::{Simd, WithSimd};
 
-/// A function of truth values.
+/// Boolean function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logic {
-    /// Both.
+    /// True if both operands are true.
     And,
-    /// At least one.
+    /// True if at least one operand is true.
     Or,
-    /// Exactly one.
+    /// True if exactly one operand is true.
     Xor,
 }
 
-/// The computation of a step.
+/// Computation of a step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kernel {
-    /// A function of each entry.
+    /// Elementwise function.
     Unary(Unary),
-    /// Arithmetic of floats.
+    /// Arithmetic on floats.
     Binary(Binary, Walk<2>),
-    /// Arithmetic of integers.
+    /// Arithmetic on integers.
     Whole(Whole, Walk<2>),
-    /// A comparison of floats or integers.
+    /// Comparison of floats or integers.
     Compare(Compare, Walk<2>),
-    /// A function of truth values.
+    /// Boolean function.
     Logic(Logic, Walk<2>),
-    /// The opposite of each truth value.
+    /// Boolean negation.
     Not,
-    /// Which entries are NaN.
+    /// Elementwise test for NaN.
     IsNan,
-    /// The condition's choice.
+    /// Elementwise choice by a condition.
     Select(Walk<3>),
-    /// As another type.
+    /// Type conversion.
     Cast,
-    /// A transpose, slice or expansion.
+    /// Transpose, slice or expansion.
     Copy(Walk<1>),
-    /// All operands, each to its place.
+    /// Concatenation. Each operand has its walk.
     Concat(Vec<Walk<1>>),
-    /// The first operand to its place, and the second, a scalar, around it.
+    /// Copy of the first operand, padded with the second, a scalar.
     Pad(Walk<1>),
-    /// A reduction.
+    /// Reduction.
     Reduce(Fold, Reduction),
     /// Matrix products.
     Product(Product),
-    /// A convolution: image, kernel, and a bias if there is a third operand.
+    /// Convolution of image and kernel, with a bias if there is a third operand.
     Forward(Window),
-    /// A transposed convolution: likewise.
+    /// Transposed convolution, with the same operands.
     Transposed(Window, KernelStrides),
-    /// The largest entry of each window.
+    /// Maximum of each window.
     MaxPool(Window),
     /// The gradient of the largest entry of each window that tiles its image: of the gradient, the image and the largest entries.
     MaxPoolGrad(Window),
@@ -65,11 +65,11 @@ pub enum Kernel {
     Gather(Along),
     /// Entries at indices.
     GatherElements(Along),
-    /// The first operand, and at the indices of the second the entries of the third added to it.
+    /// Copy of the first operand, with the entries of the third added at the indices of the second.
     ScatterAdd(Along),
 }
 
-/// A kernel with its operands, to be compiled for the vectors that the processor has.
+/// Kernel with its operands, compiled for the SIMD instructions of the processor.
 pub(super) struct Call<'k, 'a> {
     pub(super) kernel: &'k Kernel,
     pub(super) reads: &'k [Slice<'a>],
@@ -196,7 +196,7 @@ fn cast(x: &Slice<'_>, out: SliceMut<'_>) -> Result<(), damper_nn::Error> {
     }
 }
 
-/// The third operand of a convolution.
+/// Bias, the third operand of a convolution.
 #[inline(always)]
 fn bias_of<'a>(rest: &[Slice<'a>]) -> Option<&'a [f32]> {
     match rest {

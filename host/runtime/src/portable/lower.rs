@@ -1,4 +1,4 @@
-//! From ONNX nodes to kernels: one function for each operator.
+//! Lowers ONNX nodes to kernels, with one function for each operator.
 
 mod elementwise;
 mod indices;
@@ -14,7 +14,7 @@ use damper_nn::reduce::Fold;
 pub(super) use layout::tensor_of;
 pub(super) use windows::has_max_pool_grad;
 
-/// Writes `node` into the program; its output.
+/// Adds `node` to the program and returns its output.
 pub(super) fn lower(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     if node.outputs > 1 {
         return Err("more than one of its outputs is used".into());

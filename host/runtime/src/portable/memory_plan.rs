@@ -1,25 +1,25 @@
-//! The memory plan: values that are not alive together share memory.
+//! Memory plan: values with disjoint lifetimes share memory.
 
-/// When a value is alive: from the step that writes it to the last that reads it, both included.
+/// Lifetime of a value: from the step that writes it to the last step that reads it, both inclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Life {
-    /// Elements.
+    /// Number of elements.
     pub len: usize,
-    /// The step that writes it.
+    /// Step that writes the value.
     pub first: usize,
-    /// The last step that reads it.
+    /// Last step that reads the value.
     pub last: usize,
 }
 
-/// Where each value begins, on multiples of `align`, and the length of the whole. The longest values are placed first, each at the lowest
-/// place that no value alive with it has (Pisarchyk and Lee, *Efficient memory management for deep neural net inference*, 2020, section
-/// 5.1).
+/// Offset of each value, a multiple of `align`, and the total length. Places the longest values first. Each gets the
+/// lowest offset that is free during its lifetime (Pisarchyk and Lee, *Efficient memory management for deep neural net
+/// inference*, 2020, section 5.1).
 #[must_use]
 pub fn place(lives: &[Life], align: usize) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(lives[*at].len), *at));
     let mut places = vec![0; lives.len()];
-    // What is placed, by place.
+    // Placed values, ordered by offset.
     let mut placed: Vec<usize> = Vec::new();
     let mut whole = 0;
     for at in order {
@@ -49,7 +49,7 @@ pub fn place(lives: &[Life], align: usize) -> (Vec<usize>, usize) {
 mod tests {
     use super::*;
 
-    // No two values that are alive together overlap, and the whole is no shorter than what is alive at once.
+    // Values alive at the same time do not overlap. The total length is at least that of all values alive at once.
     #[test]
     fn values_alive_together_do_not_overlap() {
         let mut random = damper_testing::Random(5);
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    // A chain of values needs room for two.
+    // A chain of values needs memory for two.
     #[test]
     fn chain_takes_two_places() {
         let lives: Vec<Life> = (0..10).map(|at| Life { len: 8, first: at, last: at + 1 }).collect();

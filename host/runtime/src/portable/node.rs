@@ -1,15 +1,15 @@
-//! A node to be lowered, and typed getters of its inputs and attributes.
+//! Node to be lowered, with typed getters for its inputs and attributes.
 
 use super::builder::{Builder, Id, Refusal};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
 
-/// A node, with its inputs as values.
+/// Node with its inputs as values.
 pub(super) struct Node<'a> {
     pub(super) op: &'a str,
     pub(super) attributes: &'a [AttributeProto],
     pub(super) inputs: Vec<Option<Id>>,
-    /// Outputs that have a name.
+    /// Number of outputs that have a name.
     pub(super) outputs: usize,
 }
 
@@ -38,7 +38,7 @@ impl Node<'_> {
         attr_string(self.attributes, name, default)
     }
 
-    /// The constant integers of input `at`, or of attribute `name` as older operator sets have them.
+    /// Constant integers of input `at`, or of attribute `name` as in older opsets.
     pub(super) fn list(&self, builder: &Builder, at: usize, name: &str) -> Result<Option<Vec<i64>>, Refusal> {
         match self.optional(at) {
             Some(id) => {
@@ -50,7 +50,7 @@ impl Node<'_> {
     }
 }
 
-/// An axis, counted from the end where it is negative.
+/// Axis as an index. Negative axes count from the end.
 pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, Refusal> {
     let from_start = if axis < 0 { axis + rank as i64 } else { axis };
     usize::try_from(from_start)

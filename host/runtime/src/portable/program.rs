@@ -1,8 +1,8 @@
-//! A model as a list of kernels over planned memory, for one sample.
+//! Model as a list of kernels over planned memory, for one sample.
 //!
-//! Nodes are lowered to kernels in their order. What follows from constants alone is computed then; what follows from the parameters alone
-//! is computed once for each point at which gradients are taken; the rest for each sample. Values lie in three areas, one for each
-//! [`Kind`], and those of a sample share memory where they are not alive together.
+//! Nodes are lowered to kernels in order. Values that depend only on constants are computed at once. Values that depend
+//! only on the parameters are computed once for each evaluation point, and all others for each sample. There are three
+//! memory areas, one for each [`Kind`]. A sample's values share memory if their lifetimes are disjoint.
 
 use super::builder::{Builder, Id, ProgramForm, Written, len};
 use super::kernel::Kernel;
@@ -16,74 +16,74 @@ use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorSpec, lower_custom, node_name};
 use std::collections::HashMap;
 
-/// How a refusal of a node or a constant ends: where else the model runs.
+/// End of the error for an unsupported node or constant: the backends that can run the model.
 pub const ADVICE: &str = "; use `backend` tract or ort";
 
-/// Elements on whose multiples values of a fast program begin: a line of the processor's cache.
+/// Alignment of values in a fast program, in elements: a cache line of the processor.
 const ALIGN: usize = 16;
 
-/// The place of a value in memory.
+/// Location of a value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ValuePlace {
-    /// The area.
+    /// Memory area.
     pub kind: Kind,
-    /// The first element.
+    /// Index of the first element.
     pub start: usize,
-    /// Elements.
+    /// Number of elements.
     pub len: usize,
 }
 
-/// A kernel with its operands.
+/// Kernel with its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProgramStep {
-    /// The node it is of.
+    /// Node from which the step was lowered.
     pub node: String,
-    /// The computation.
+    /// Kernel.
     pub kernel: Kernel,
-    /// The operands.
+    /// Operands.
     pub reads: Vec<ValuePlace>,
-    /// The result's place. No operand overlaps it.
+    /// Location of the result. It overlaps no operand.
     pub write: ValuePlace,
 }
 
-/// An input or an output.
+/// Input or output.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Port {
-    /// Its name, type and shape, with the batch.
+    /// Name, type and shape, with the batch.
     pub spec: TensorSpec,
-    /// The place of one sample's values.
+    /// Location of one sample's values.
     pub place: ValuePlace,
-    /// When it is known.
+    /// Stage in which the values are known.
     pub stage: Stage,
 }
 
-/// A model ready to run.
+/// Model ready to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
-    /// Lengths of the areas of f32, i64 and bool.
+    /// Lengths of the areas for f32, i64 and bool.
     pub areas: [usize; 3],
-    /// The constants, and their places.
+    /// Constants and their locations.
     pub constants: Vec<(ValuePlace, Data)>,
-    /// In the plan's order.
+    /// Inputs, in the plan's order.
     pub inputs: Vec<Port>,
-    /// In the plan's order.
+    /// Outputs, in the plan's order.
     pub outputs: Vec<Port>,
-    /// Steps that depend on the parameters alone.
+    /// Steps that depend only on the parameters.
     pub of_parameters: Vec<ProgramStep>,
     /// Steps that depend on a sample.
     pub of_sample: Vec<ProgramStep>,
 }
 
 impl Program {
-    /// Of `model`, for the inputs and outputs of `plan`.
+    /// Compiles `model` for the inputs and outputs of `plan`.
     ///
     /// # Errors
     ///
-    /// An input or output of `plan` is missing or of another type, or a node has no portable kernel: the
+    /// Fails if an input or output of `plan` is missing or has another type, or if a node has no portable kernel. The
     /// message names it.
     pub fn new(model: &ModelProto, plan: &SessionSpec, form: ProgramForm) -> Result<Self, BackendError> {
         check_plan(plan)?;
-        // A sample's numbers depend on that sample alone, so the graph is that of one.
+        // Each sample's values depend only on that sample, so the graph has batch size 1.
         let mut model = bind(model, &SessionSpec { batch: 1, ..plan.clone() })?;
         lower_custom(&mut model, has_max_pool_grad);
         let graph = model.graph.ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
@@ -151,7 +151,7 @@ impl Program {
     }
 }
 
-/// The program of what `outputs` need, in planned memory.
+/// Program for `outputs`, in planned memory.
 fn laid_out(builder: Builder, plan: &SessionSpec, inputs: &[Id], outputs: &[Id]) -> Program {
     let align = if builder.form == ProgramForm::Fast { ALIGN } else { 1 };
     let values = &builder.values;
@@ -166,7 +166,7 @@ fn laid_out(builder: Builder, plan: &SessionSpec, inputs: &[Id], outputs: &[Id])
         }
     }
     steps.reverse();
-    // What a sample's steps write lives while it is read; an output until the end, and all else all the time.
+    // Results of per-sample steps live until their last read, outputs until the end, and all other values always.
     let end = steps.len();
     let mut lives: Vec<Life> =
         values.iter().map(|value| Life { len: len(&value.shape), first: 0, last: end }).collect();

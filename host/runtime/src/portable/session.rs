@@ -1,4 +1,4 @@
-//! Running a program, one sample after the other.
+//! Runs a program, one sample at a time.
 
 use super::kernel::Call;
 use super::program::{Port, Program, ProgramStep, ValuePlace};
@@ -7,7 +7,7 @@ use crate::backend::{BackendError, Session, SessionSpec, check_inputs};
 use damper_onnx::{Dim, TensorRef};
 use pulp::Arch;
 
-/// The memory of a program.
+/// Memory of a program.
 struct Areas {
     f32: Vec<f32>,
     i64: Vec<i64>,
@@ -66,7 +66,7 @@ impl Session for PortableSession {
     }
 }
 
-/// The pieces of one sample's tensor, and where they lie in the whole batch's.
+/// Calls `piece` with the segments of one sample's tensor and their offsets in the batch.
 fn rows(port: &Port, row: usize, batch: usize, mut piece: impl FnMut(usize, usize, usize)) {
     let shape = &port.spec.shape;
     let Some(axis) = shape.iter().position(|dim| *dim == Dim::Batch) else { return piece(0, 0, port.place.len) };
@@ -77,7 +77,7 @@ fn rows(port: &Port, row: usize, batch: usize, mut piece: impl FnMut(usize, usiz
 }
 
 impl Areas {
-    /// Puts the sample in row `row` of `input` into its place.
+    /// Copies the sample in row `row` of `input` to its location.
     fn feed(&mut self, port: &Port, input: TensorRef<'_>, row: usize, batch: usize) {
         let start = port.place.start;
         match input {
@@ -93,7 +93,7 @@ impl Areas {
     fn run(&mut self, step: &ProgramStep, vectors: Arch) -> Result<(), BackendError> {
         let Self { f32, i64, bool } = self;
         let write = step.write;
-        // The area that is written is cut in three; operands lie before or behind.
+        // Splits the written area in three. Operands are before or after the result.
         let (mut parts_f32, mut parts_i64, mut parts_bool) = (Parts::whole(f32), Parts::whole(i64), Parts::whole(bool));
         let out = match write.kind {
             Kind::F32 => SliceMut::F32(parts_f32.take(write)),
@@ -123,7 +123,7 @@ impl Areas {
     }
 }
 
-/// An area, but for what is written.
+/// Memory area without the range that is written.
 struct Parts<'a, T> {
     before: &'a mut [T],
     behind: &'a mut [T],

@@ -2,41 +2,41 @@
 
 use damper_onnx::{Tensor, TensorData};
 
-/// How elements are held. 32-bit integers are held as 64-bit ones.
+/// Element type in memory. 32-bit integers are stored as 64-bit integers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// f32.
     F32,
     /// i64.
     I64,
-    /// Truth values.
+    /// Booleans.
     Bool,
 }
 
-/// When a value is known.
+/// Stage in which a value is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// When the program is made.
+    /// When the program is built.
     Constant,
-    /// When a step begins: it follows from the parameters, and is the same for all samples.
+    /// At the start of a step: depends on the parameters, and is the same for all samples.
     Parameters,
     /// With each sample.
     Sample,
 }
 
-/// Elements that are known when the program is made.
+/// Elements known when the program is built.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Data {
     /// Floats.
     F32(Vec<f32>),
     /// Integers.
     I64(Vec<i64>),
-    /// Truth values.
+    /// Booleans.
     Bool(Vec<bool>),
 }
 
 impl Data {
-    /// The elements of `tensor`; `None` of a type that no kernel computes.
+    /// Elements of `tensor`. `None` for a type without kernels.
     pub(super) fn of(tensor: Tensor) -> Option<Self> {
         match tensor.data {
             TensorData::F32(data) => Some(Self::F32(data.to_vec())),
@@ -55,7 +55,7 @@ impl Data {
         }
     }
 
-    /// How they are held.
+    /// Element type.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -82,7 +82,7 @@ impl Data {
     }
 }
 
-/// An operand of a kernel.
+/// Operand of a kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Slice<'a> {
     F32(&'a [f32]),
@@ -90,7 +90,7 @@ pub(super) enum Slice<'a> {
     Bool(&'a [bool]),
 }
 
-/// The result of a kernel.
+/// Result of a kernel.
 pub(super) enum SliceMut<'a> {
     F32(&'a mut [f32]),
     I64(&'a mut [i64]),

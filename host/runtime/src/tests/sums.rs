@@ -15,7 +15,8 @@ fn sums() -> (pb::ModelProto, SessionSpec) {
     (model(&inputs, &outputs, vec![node("Add", &["x", "w"], "y", &[]), sum]), plan(N, inputs, outputs))
 }
 
-// A device's sums over the chunks of a step are those of the chunks in their order, bit for bit, and no step sees another's.
+// Device sums over the chunks of a step equal the sums of the chunks in order, bit for bit. Steps do not affect each
+// other.
 #[test]
 fn device_sums_are_chunk_sums_in_order() {
     let (graph, plan) = sums();
@@ -43,7 +44,7 @@ fn device_sums_are_chunk_sums_in_order() {
             }
             assert_eq!(got, Some(want));
         }
-        // A chunk that follows no first one would add to what is gone.
+        // Without a first chunk, another chunk would add to sums that are gone.
         let (x, w) = (values(1, N * 3), values(2, 3));
         let kept = KeptInputs::new(vec![TensorRef::F32(&w)]);
         let inputs = Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] };
@@ -53,7 +54,7 @@ fn device_sums_are_chunk_sums_in_order() {
     }
 }
 
-// Outputs keep their addresses from run to run, and have the bits of a session that hands them out.
+// Outputs keep their addresses from run to run. They have the bits of a session that returns its outputs.
 #[test]
 fn resident_outputs_are_those_of_a_run() {
     let (graph, plan) = sums();
@@ -71,7 +72,7 @@ fn resident_outputs_are_those_of_a_run() {
             session.run(Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] }).unwrap();
             assert_eq!(session.outputs(), places);
             for (place, own) in places.iter().zip(&own) {
-                // SAFETY: the backend's device is the processor, and the session lives and does not run.
+                // SAFETY: the device of the backend is the processor, and the session is alive and idle.
                 let made = unsafe {
                     std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<f32>(place.address), place.len)
                 };

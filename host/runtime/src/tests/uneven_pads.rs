@@ -1,4 +1,4 @@
-//! Convolutions whose pads differ at the two ends of an axis, as a device runs them.
+//! Convolutions with different pads at the two ends of an axis, as a device runs them.
 
 use super::*;
 use damper_onnx::make_pads_symmetric;
@@ -15,15 +15,15 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis along which nothing is convolved.
+    /// Axis of extent 1, without convolution.
     const FLAT: Self = Self { input: 1, kernel: 1, stride: 1, dilation: 1, pads: [0, 0], extra: 0 };
 
-    /// From the first to the last element of a window, both included.
+    /// Extent of a window, including dilation.
     fn reach(&self) -> usize {
         (self.kernel - 1) * self.dilation + 1
     }
 
-    /// Extent of the output, if there is one.
+    /// Extent of the output, if it is valid.
     fn output(&self, is_transposed: bool) -> Option<usize> {
         let pads = self.pads[0] + self.pads[1];
         let extent = match is_transposed {
@@ -34,7 +34,8 @@ impl Axis {
     }
 }
 
-/// Every kernel of 1 to 4, stride of 1 to 3, dilation of 1 and 2, pads of 0 to 2 at each end, without and with output padding.
+/// All combinations of kernels 1 to 4, strides 1 to 3, dilations 1 and 2, and pads 0 to 2 at each end. Each with and
+/// without output padding.
 fn axes(input: usize, is_transposed: bool) -> Vec<Axis> {
     let mut axes = vec![];
     for index in 0..4 * 3 * 2 * 3 * 3 * 2 {
@@ -53,7 +54,7 @@ fn axes(input: usize, is_transposed: bool) -> Vec<Axis> {
 /// Channels of the input and of the output.
 const CHANNELS: [usize; 2] = [4, 6];
 
-/// `y[o] += x[c] · w`, an element and a tap at a time.
+/// `y[o] += x[c] · w`, one element and tap at a time.
 fn reference(axes: [Axis; 2], groups: usize, is_transposed: bool, x: &[f32], w: &[f32]) -> Vec<f32> {
     let output = axes.map(|axis| axis.output(is_transposed).unwrap());
     let mut y = vec![0.0; N * CHANNELS[1] * output[0] * output[1]];
@@ -61,7 +62,7 @@ fn reference(axes: [Axis; 2], groups: usize, is_transposed: bool, x: &[f32], w: 
     let along = |axis: usize, narrow: usize, tap: usize| {
         (narrow * axes[axis].stride + tap * axes[axis].dilation).checked_sub(axes[axis].pads[0])
     };
-    // Windows lie over the wider side. That is the input of a convolution, and the output of a transposed convolution.
+    // Windows cover the wider side: the input of a convolution, or the output of a transposed convolution.
     let windows = if is_transposed { axes.map(|axis| axis.input) } else { output };
     let wide = if is_transposed { output } else { axes.map(|axis| axis.input) };
     let (kernel, at) = (axes.map(|axis| axis.kernel), |plane: usize, size: [usize; 2], row: usize, column: usize| {
@@ -86,12 +87,12 @@ fn reference(axes: [Axis; 2], groups: usize, is_transposed: bool, x: &[f32], w: 
     y
 }
 
-/// Whole numbers, so that no sum is rounded.
+/// Integers, so that sums are exact.
 fn whole(seed: u64, len: usize) -> Vec<f32> {
     values(seed, len).iter().map(|value| (value * 4.0).round()).collect()
 }
 
-/// The model of one node over the last `rank` of `axes`, and its plan.
+/// Model of one node over the last `rank` of `axes`, and its plan.
 fn convolution(axes: [Axis; 2], rank: usize, groups: usize, is_transposed: bool) -> (pb::ModelProto, SessionSpec) {
     let list = |of: &dyn Fn(&Axis) -> usize| axes[2 - rank..].iter().map(of).collect::<Vec<_>>();
     let shape = |first: Dim, second: usize, extents: Vec<usize>| {
@@ -117,7 +118,7 @@ fn convolution(axes: [Axis; 2], rank: usize, groups: usize, is_transposed: bool)
     (model(&inputs, &outputs, vec![node]), plan(N, inputs, outputs))
 }
 
-/// Every axis of `op`, on a line, and in a plane with another for the first.
+/// Checks every axis of `op` in one dimension, and in two dimensions with another axis as the first.
 fn check(is_transposed: bool) {
     let device = open(Choice::OrtStandard).inspect_err(skip).ok();
     let axes = axes(if is_transposed { 3 } else { 7 }, is_transposed);

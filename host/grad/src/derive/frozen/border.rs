@@ -1,21 +1,21 @@
-//! Values on the border whose samples lie on another axis than 0, as in networks that have the sequence first. The frozen part turns them before
-//! they are stored. The rest turns them back.
+//! Stored values with samples on an axis other than 0, such as in networks with the sequence first. The frozen part
+//! transposes them before they are stored. The rest transposes them back.
 
 use super::super::super::emit::BATCH_FIRST;
 use damper_onnx::graph::{Graph, Node, Origin, Value, ValueId};
 use damper_onnx::make_attr_ints;
 
-/// The axes of a value of this rank with axis `samples` first.
+/// Permutation of a value of this rank that puts axis `samples` first.
 fn samples_first(rank: usize, samples: usize) -> Vec<usize> {
     std::iter::once(samples).chain((0..rank).filter(|axis| *axis != samples)).collect()
 }
 
-/// The place of each axis of `order`.
+/// Inverse of the permutation `order`.
 fn inverse(order: &[usize]) -> Vec<usize> {
     (0..order.len()).map(|axis| order.iter().position(|at| *at == axis).unwrap_or(axis)).collect()
 }
 
-/// Value `id` of `graph` with its samples first, under a name of its own.
+/// Value `id` of `graph` with its samples first, under a new name.
 fn turned(graph: &Graph, id: ValueId, order: &[usize], origin: Origin) -> Value {
     let value = graph.value(id);
     let shape = order.iter().map(|axis| value.shape[*axis]).collect();
@@ -32,12 +32,12 @@ fn transpose(name: &str, order: &[usize], from: ValueId, to: ValueId) -> Node {
     Node { name: name.into(), op: "Transpose".into(), inputs: vec![Some(from)], outputs: vec![to], attributes }
 }
 
-/// The axis of the samples of value `id`, if it is not 0.
+/// Axis of the samples of value `id`, if it is not 0.
 fn other_axis(graph: &Graph, id: ValueId) -> Option<usize> {
     graph.value(id).batch.map(|batch| batch.axis).filter(|axis| *axis != 0)
 }
 
-/// Turns the outputs of `graph`.
+/// Transposes the outputs of `graph`.
 pub(super) fn turn_outputs(graph: &mut Graph) {
     for at in 0..graph.outputs.len() {
         let from = graph.outputs[at];
@@ -52,7 +52,7 @@ pub(super) fn turn_outputs(graph: &mut Graph) {
     }
 }
 
-/// Takes the inputs of `graph` as [`turn_outputs`] writes them.
+/// Transposes the inputs of `graph` back from the layout of [`turn_outputs`].
 pub(super) fn turn_inputs(graph: &mut Graph) {
     let inputs = graph.inputs.iter().enumerate();
     let others: Vec<(usize, usize)> = inputs.filter_map(|(at, id)| Some((at, other_axis(graph, *id)?))).collect();

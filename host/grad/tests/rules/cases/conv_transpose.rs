@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 pub fn cases() -> Vec<Case> {
-    // Channels of the bias are the last extents of `output` before the spatial ones.
+    // The bias has as many channels as `output` before its spatial extents.
     let one = |name, input: &[usize], weight: &[usize], output: &[usize], attributes: Vec<_>| {
         let mut b = GraphBuilder::new(17);
         let (x, w, c) = (b.activation(input), b.param(weight), b.param(&output[..1]));

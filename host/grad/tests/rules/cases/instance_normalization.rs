@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
         let y = b.node("Reshape", &[y], vec![], &[1, 2, 3, 5]);
         b.case("of frames merged with the batch", y)
     };
-    // As GroupNorm with one group a row: [N·G, 1, -1].
+    // As GroupNorm with one group per row: [N·G, 1, -1].
     let groups = {
         let mut b = GraphBuilder::new(17);
         let (x, scale) = (b.activation(&[6, 2, 2]), b.param(&[6, 1, 1]));

@@ -6,14 +6,14 @@ pub fn cases() -> Vec<Case> {
     reduction_cases("ReduceSum", input_form)
 }
 
-/// Further inputs and attributes.
+/// Additional inputs and attributes.
 pub type Form = (Vec<ValueId>, Vec<AttributeProto>);
 
 fn input_form(b: &mut GraphBuilder, axes: &[i64], keep: i64) -> Form {
     (vec![b.ints(axes)], vec![make_attr_int("keepdims", keep)])
 }
 
-/// Cases of another reduction in the form it has from operator set 18 on.
+/// Cases of another reduction, in its form from opset 18 on.
 pub fn input_form_cases(op: &str) -> Vec<Case> {
     let mut cases = reduction_cases(op, input_form);
     for case in &mut cases {
@@ -23,17 +23,17 @@ pub fn input_form_cases(op: &str) -> Vec<Case> {
     cases
 }
 
-/// Axes as an attribute, for the other reductions up to operator set 17.
+/// Axes as an attribute, for the other reductions up to opset 17.
 pub fn attribute_form(_: &mut GraphBuilder, axes: &[i64], keep: i64) -> Form {
     (vec![], vec![make_attr_ints("axes", axes), make_attr_int("keepdims", keep)])
 }
 
-/// Cases shared with the other reductions: `form` gives the axes as further inputs or as attributes.
+/// Cases shared with the other reductions. `form` returns the axes as additional inputs or as attributes.
 pub fn reduction_cases(op: &str, form: fn(&mut GraphBuilder, &[i64], i64) -> Form) -> Vec<Case> {
     reduction_cases_in(op, form, -1.0, 1.0)
 }
 
-/// As [`reduction_cases`], of numbers above 0.
+/// Like [`reduction_cases`], on positive values.
 pub fn positive_reduction_cases(op: &str, form: fn(&mut GraphBuilder, &[i64], i64) -> Form) -> Vec<Case> {
     reduction_cases_in(op, form, 0.5, 1.5)
 }

@@ -6,7 +6,7 @@ pub fn cases() -> Vec<Case> {
     axis_cases("Softmax")
 }
 
-/// Every place of the axis beside the batch, shared with `LogSoftmax`.
+/// Axes next to the batch at every position, shared with `LogSoftmax`.
 pub fn axis_cases(op: &str) -> Vec<Case> {
     let axis = |axis| vec![make_attr_int("axis", axis)];
     let plain = |name, shape: &[usize], attributes| {

@@ -1,40 +1,42 @@
-//! Kernels of onnxruntime's CUDA provider, with the types that they take.
+//! Kernels of onnxruntime's CUDA provider, with the types that they support.
 //!
-//! Types and operator sets: `docs/OperatorKernels.md` of onnxruntime 1.24, section CUDAExecutionProvider, and the registrations in
-//! `core/providers/cuda/cuda_execution_provider.cc` of its main branch in 2026, which agree for operator sets 13 to 18. From 19 on they do not:
-//! versions before that of the registrations have no kernel for `Equal` 19 and `Pad` 19. Conditions on attributes: `GetCapability` in the same
-//! file (`ConvTransposeNeedFallbackToCPU`, `ArgMaxOrArgMinNeedFallbackToCPU`), and `cuda/nn/conv_transpose.cc`. Inputs in the processor's memory:
+//! Sources of types and opsets: `docs/OperatorKernels.md` of onnxruntime 1.24, section CUDAExecutionProvider, and the
+//! registrations in `core/providers/cuda/cuda_execution_provider.cc` of its main branch in 2026. They agree for opsets
+//! 13 to 18. From 19 on they differ: older versions than those registrations have no kernel for `Equal` 19 and `Pad`
+//! 19. Conditions on attributes: `GetCapability` in the same file (`ConvTransposeNeedFallbackToCPU`,
+//! `ArgMaxOrArgMinNeedFallbackToCPU`), and `cuda/nn/conv_transpose.cc`. Inputs in the processor's memory:
 //! `InputMemoryType(OrtMemTypeCPUInput, ..)` in the kernels' definitions.
 
 use damper_onnx::graph::DType::{self, Bool, F32, F64, I32, I64};
 
-/// The operator sets that the table is of.
+/// Opsets that the table covers.
 pub const OPSETS: std::ops::RangeInclusive<i64> = 13..=18;
 
-/// The type of a node's first output.
+/// Type of a node's first output.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Output {
-    /// That of this input.
+    /// Same type as this input.
     Like(usize),
-    /// Always this.
+    /// Always this type.
     Is(DType),
-    /// The type that the attribute `to` names.
+    /// Type in the attribute `to`.
     Named,
 }
 
-/// The kernels of an operator.
+/// Kernels of an operator.
 pub struct Kernel {
-    /// The operator.
+    /// Operator.
     pub op: &'static str,
-    /// The types of each input. The last entry is that of all that follow.
+    /// Types of each input. The last entry applies to all later inputs.
     pub inputs: &'static [&'static [DType]],
-    /// The inputs that it reads in the processor's memory.
+    /// Inputs that it reads from the processor's memory.
     pub host: &'static [usize],
-    /// The type of its output.
+    /// Type of its output.
     pub output: Output,
 }
 
-/// Operators of one element without a kernel there. onnxruntime copies their input to the processor and back.
+/// Elementwise operators without a kernel in the provider. For them, onnxruntime copies the input to the processor and
+/// the result back.
 pub const WITHOUT: &[&str] = &["Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"];
 
 const FLOATS: &[DType] = &[F32, F64];
@@ -56,7 +58,7 @@ const fn truth(op: &'static str, inputs: &'static [&'static [DType]]) -> Kernel 
     Kernel { op, inputs, host: &[], output: Output::Is(Bool) }
 }
 
-/// Of the operators that gradient graphs have.
+/// Kernels of the operators in gradient graphs.
 pub const KERNELS: &[Kernel] = &[
     like("Abs", &[NUMBERS]),
     like("Add", &[NUMBERS]),

@@ -6,7 +6,7 @@ use damper_onnx::{attr_float, attr_int, attr_ints};
 use super::window::{taps, windows};
 use super::{Array, unravel};
 
-/// The output of `node`; `None` for an operator that is not of this family.
+/// Output of `node`. `None` for an operator of another family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     let float = |name: &str, default: f32| f64::from(attr_float(&node.attributes, name, default));
     let int = |name: &str, default: i64| attr_int(&node.attributes, name, default);
@@ -61,7 +61,7 @@ fn conv(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     })
 }
 
-/// Every element of the input, times the kernel, is added to the output where the kernel lies.
+/// Every element of the input, times the kernel, is added to the output at the kernel's position.
 fn conv_transpose(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     let groups = attr_int(&node.attributes, "group", 1) as usize;
     let list = |name: &str, i: usize, default: i64| attr_ints(&node.attributes, name).map_or(default, |l| l[i]);

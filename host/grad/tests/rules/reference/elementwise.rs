@@ -5,7 +5,7 @@ use damper_onnx::{attr_float, attr_int, attr_string};
 
 use super::Array;
 
-/// The output of `node`; `None` for an operator that is not of this family.
+/// Output of `node`. `None` for an operator of another family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     let float = |name: &str, default: f32| f64::from(attr_float(&node.attributes, name, default));
     let map = |f: &dyn Fn(f64) -> f64| Array::new(&x[0].shape, x[0].data.iter().map(|&v| f(v)).collect());
@@ -105,7 +105,7 @@ fn softplus(v: f64) -> f64 {
     v.max(0.0) + (-v.abs()).exp().ln_1p()
 }
 
-/// By the series `2/√π · exp(−x²) · Σ 2ⁿ x^(2n+1) / (1·3·…·(2n+1))`, whose terms have one sign.
+/// By the series `2/√π · exp(−x²) · Σ 2ⁿ x^(2n+1) / (1·3·…·(2n+1))`, whose terms have the same sign.
 fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return x.signum();

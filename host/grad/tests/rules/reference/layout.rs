@@ -5,7 +5,7 @@ use damper_onnx::{attr_int, attr_ints, attr_string};
 
 use super::{Array, unravel};
 
-/// The output of `node`; `None` for an operator that is not of this family.
+/// Output of `node`. `None` for an operator of another family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     let int = |name: &str| attr_int(&node.attributes, name, 0) as usize;
     Some(match node.op.as_str() {
@@ -94,12 +94,12 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     })
 }
 
-/// An index below zero counts from the end.
+/// A negative index counts from the end.
 fn from_front(index: f64, extent: usize) -> usize {
     if index < 0.0 { (extent as f64 + index) as usize } else { index as usize }
 }
 
-/// The second output of `TopK`.
+/// Second output of `TopK`.
 pub fn places(node: &Node, x: &Array, shape: &[usize]) -> Array {
     let axis = attr_int(&node.attributes, "axis", -1).rem_euclid(shape.len() as i64) as usize;
     let sign = if attr_int(&node.attributes, "largest", 1) == 0 { 1.0 } else { -1.0 };

@@ -5,7 +5,7 @@ use damper_onnx::{attr_float, attr_int, attr_ints};
 
 use super::{Array, unravel};
 
-/// The output of `node`; `None` for an operator that is not of this family.
+/// Output of `node`. `None` for an operator of another family.
 pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     let float = |name: &str, default: f32| f64::from(attr_float(&node.attributes, name, default));
     let int = |name: &str, default: i64| attr_int(&node.attributes, name, default);
@@ -117,7 +117,7 @@ fn normalized(group: &[f64], epsilon: f64) -> Vec<f64> {
     group.iter().map(|v| (v - mean) / (variance + epsilon).sqrt()).collect()
 }
 
-/// Every row is normalised apart; `affine` entries of scale and bias divide its elements.
+/// Normalises every row separately. Its elements are split evenly among the `affine` entries of scale and bias.
 fn normalize(x: &[&Array], groups: usize, affine: usize, epsilon: f64) -> Array {
     let row = x[0].data.len() / x[0].shape[0];
     let size = row / groups;

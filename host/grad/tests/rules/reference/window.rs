@@ -5,7 +5,7 @@ use damper_onnx::{attr_int, attr_ints, attr_string};
 
 use super::{Array, unravel};
 
-/// The output of `node`; `None` for an operator that is not of this family.
+/// Output of `node`. `None` for an operator of another family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
     Some(match node.op.as_str() {
         "MaxPool" | "AveragePool" => pool(node, x[0], shape),
@@ -42,7 +42,7 @@ pub fn windows(node: &Node, kernel: &[usize], input: &[usize], output: &[usize])
         .collect()
 }
 
-/// For window `position` every tap: (tap index, input index, whether it lies in the input, in the declared padding).
+/// All taps of window `position`: (tap index, input index, true if in the input, true if in the declared padding).
 pub fn taps(windows: &[[i64; 5]], input: &[usize], position: &[usize]) -> Vec<(Vec<usize>, Vec<usize>, bool, bool)> {
     let kernel: Vec<usize> = windows.iter().map(|w| w[0] as usize).collect();
     (0..kernel.iter().product())
@@ -103,11 +103,11 @@ fn pad(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     })
 }
 
-/// By definition: the sum over all elements of the input, weighted by the kernel of the mode along every axis.
+/// By definition: the sum over all input elements, weighted by the mode's kernel along every axis.
 fn resize(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     let text = |name: &str, default| attr_string(&node.attributes, name, default);
     let inputs = &x[0].shape;
-    // In f32, as scales are: which element is nearest hangs on it.
+    // In f32, like the scales, since this determines the nearest element.
     let coordinate = |axis: usize, at: f32| {
         let (scale, from, to) = (x[1].data[axis] as f32, inputs[axis] as f32, shape[axis] as f32);
         f64::from(match text("coordinate_transformation_mode", "half_pixel") {

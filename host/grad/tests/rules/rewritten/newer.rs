@@ -1,10 +1,10 @@
-//! Operators of newer operator sets, losses, and statistics of weights.
+//! Operators of newer opsets, losses, and statistics of weights.
 
 use super::{Rewritten, Sketch};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints, make_attr_string};
 
-/// Every model.
+/// All models.
 pub fn models() -> Vec<Rewritten> {
     let mut models = attentions();
     models.extend(rotary());
@@ -17,7 +17,7 @@ pub fn models() -> Vec<Rewritten> {
     models
 }
 
-/// In an operator set that does not have the operator yet: the graph's rules do not ask.
+/// Declares an older opset without the operator, which the graph's rules do not check.
 fn of(opset: i64, rewritten: Rewritten) -> Rewritten {
     Rewritten { opset, ..rewritten }
 }
@@ -37,7 +37,7 @@ fn attentions() -> Vec<Rewritten> {
         .activation("v", &[3, 6])
         .activation("m", &[1, 3, 3])
         .node("Attention", &["q", "k", "v", "m"], "y", [heads(4, 2), vec![make_attr_float("scale", 0.5)]].concat());
-    // An activation decides what is seen: some queries see no key.
+    // An activation determines the visible keys. Some queries see no key.
     let masked = Sketch::new(21)
         .activation("q", &[2, 3, 2])
         .activation("k", &[2, 3, 2])
@@ -108,7 +108,7 @@ fn functions() -> Vec<Rewritten> {
     ]
 }
 
-/// Losses of each label, weighted. Labels of −1 do not count.
+/// Losses of each label, weighted. Labels of −1 are not counted.
 fn losses() -> Vec<Rewritten> {
     let none = || vec![make_attr_string("reduction", "none"), make_attr_int("ignore_index", -1)];
     let entropy = Sketch::new(17).activation("a", &[5]).ids("labels", &[]).weight("w", &[5]);
@@ -131,7 +131,7 @@ fn losses() -> Vec<Rewritten> {
     ]
 }
 
-/// Assignments to parts, as PyTorch's exporters write them.
+/// Assignments to slices, as PyTorch's exporters write them.
 fn scatters() -> Vec<Rewritten> {
     let swap = || vec![make_attr_ints("perm", &[1, 0, 2])];
     let along = |axis| make_attr_int("axis", axis);
@@ -192,7 +192,7 @@ fn scatters() -> Vec<Rewritten> {
     ]
 }
 
-/// A weight that is standardised by a BatchNormalization in training mode, as timm's convolutions do it.
+/// Weight standardised by a BatchNormalization in training mode, as in timm's convolutions.
 fn standardised(shape: &[usize]) -> Rewritten {
     let channels = shape[1];
     Sketch::new(17)

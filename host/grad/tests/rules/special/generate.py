@@ -1,7 +1,7 @@
-"""Writes vectors.tsv: gradients by PyTorch's autograd, in float32, at zeros, infinities, NaN, huge and tiny numbers.
+"""Writes vectors.tsv: gradients from PyTorch's autograd, in float32, at zeros, infinities, NaN, huge and tiny values.
 
-A line has an operator of ONNX, its attributes and the inputs of one sample, each a list. The gradient of each input follows, for a
-gradient of 1 of the outputs and for 0. Run it with PyTorch 2.15.
+A line has an ONNX operator, its attributes and the inputs of one sample, each a list. The gradient of each input follows, for output
+gradients of 1 and of 0. Run it with PyTorch 2.15.
 """
 
 import pathlib

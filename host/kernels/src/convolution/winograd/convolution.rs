@@ -1,10 +1,11 @@
-//! The convolution `Y[o, y, x] = B[o] + Σ_{c, k, j} W[o, c, k, j] · X[c, y + k − p, x + j − p]`, and the one that takes a gradient
-//! from its outputs to its inputs.
+//! The convolution `Y[o, y, x] = B[o] + Σ_{c, k, j} W[o, c, k, j] · X[c, y + k − p, x + j − p]`, and the convolution
+//! for the gradient from its outputs to its inputs.
 //!
-//! Tiles lie side by side in the vectors: those of a line, of the lines below, of the samples after. A block of tiles is transformed
-//! for all channels, multiplied with all kernels, and written; it stays in the processor's caches meanwhile.
+//! Tiles are in the lanes: those of a line, of the next lines, and of the next samples. A block of tiles is transformed
+//! for all channels, multiplied with all kernels, and written. It stays in the processor's caches during that time.
 //!
-//! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
+//! Memory: the kernels, in the original layout and transformed (`25/9` of their size), and a block's inputs,
+//! `16 · 48 · C` floats.
 
 use super::super::windows::{Windows, take};
 use super::{POINTS, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
@@ -13,34 +14,35 @@ use pulp::Simd;
 
 /// Tiles of the largest block.
 const BLOCK: usize = VECTORS * MAX_LANES;
-/// Outputs of a tile of sums in vectors of eight lanes: with four, their weights, three vectors of inputs and twelve of sums are one more than
-/// sixteen registers, and a sum goes through memory each time.
+/// Outputs of a tile of sums with eight lanes. With four outputs, their weights, three registers of inputs and twelve
+/// of sums exceed the sixteen registers by one. A sum would then be spilled each time.
 const NARROW_TILE: usize = 3;
 
-/// With memory for a block, and for the kernels of the last call.
+/// Winograd convolution, with memory for a block, and for the kernels of the last call.
 #[derive(Debug)]
 pub struct WinogradConvolution {
     windows: Windows,
     transposed: bool,
-    /// As they were given.
+    /// Weights of the last call.
     weights: Vec<f32>,
-    /// `[tiles of outputs, POINTS, C, outputs of a tile]`.
+    /// Kernels as `[tiles of outputs, POINTS, C, outputs of a tile]`.
     kernels: Vec<f32>,
-    /// `[POINTS, C, tiles]`, a cache line after each point's: a power of two apart they would shut each other out.
+    /// Inputs as `[POINTS, C, tiles]`, with a cache line after each point. Strides of a power of two would cause cache
+    /// conflicts.
     inputs: Aligned,
-    /// `[POINTS, outputs of a tile, tiles]`.
+    /// Sums as `[POINTS, outputs of a tile, tiles]`.
     sums: Aligned,
-    /// The rows under some lines of tiles, even columns before odd ones, each with the columns of a vector behind them.
+    /// Rows under some lines of tiles, with even columns before odd columns, and a register of padding after each.
     rows: Vec<f32>,
-    /// Floats of a row's even columns.
+    /// Floats in a row's even columns.
     pitch: usize,
-    /// Even columns of the even and odd lines of a block's outputs, and odd columns.
+    /// Even columns of the even and odd lines of a block's outputs. `odd` has the odd columns.
     even: [Vec<f32>; 2],
     odd: [Vec<f32>; 2],
     pieces: Vec<Piece>,
 }
 
-/// Tiles of a block in a sample: whole lines of them, or part of one.
+/// Tiles of a block within a sample: whole lines of tiles, or part of a line.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     sample: usize,
@@ -48,13 +50,13 @@ struct Piece {
     lines: usize,
     column: usize,
     columns: usize,
-    /// Place in the block.
+    /// Position in the block.
     at: usize,
 }
 
 impl WinogradConvolution {
-    /// Over `windows`. `transposed`: its weights `[C, O, 3, 3]` are those of the convolution whose gradient it takes from outputs, here
-    /// the channels, to inputs.
+    /// Convolution over `windows`. With `transposed`, it computes the gradient of a convolution from outputs (here the
+    /// channels) to inputs. The weights `[C, O, 3, 3]` are those of that convolution.
     pub fn new(windows: Windows, transposed: bool) -> Self {
         let across = tiles(&windows)[1].min(BLOCK);
         let pitch = (across + 1).next_multiple_of(MAX_LANES) + MAX_LANES;
@@ -99,7 +101,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// Takes the rows under a piece from one channel's plane.
+    /// Copies the rows under a piece from one channel's plane.
     #[inline(always)]
     fn take_rows(&mut self, plane: &[f32], piece: Piece) {
         let ([lines, columns], [top, start]) = (self.windows.input, self.windows.before);
@@ -136,7 +138,8 @@ impl WinogradConvolution {
             for line in 0..piece.lines {
                 let rows = &self.rows[4 * line * pitch..][..8 * pitch];
                 for start in (0..piece.columns).step_by(S::F32_LANES) {
-                    // What a vector has beyond the line, the lines after overwrite: whole vectors are cheaper, while there is room.
+                    // A full register may write past the line, and the next lines overwrite that. Full stores are
+                    // cheaper, as long as there is room.
                     let place = piece.at + line * piece.columns + start;
                     let count = if place + S::F32_LANES <= tiles { S::F32_LANES } else { piece.columns - start };
                     let mut tile = [[simd.splat_f32s(0.0); 4]; 4];
@@ -158,7 +161,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// Sums the products of a block of `N` vectors with the kernels of `M` outputs.
+    /// Sums the products of a block of `N` registers with the kernels of `M` outputs.
     #[inline(always)]
     fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, tile: usize) {
         let (channels, tiles) = (self.windows.channels, N * S::F32_LANES);
@@ -183,7 +186,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// Writes the outputs of those sums.
+    /// Writes the outputs from those sums.
     #[inline(always)]
     fn write<S: Simd, const M: usize, const N: usize>(
         &mut self,
@@ -224,7 +227,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// Lists the pieces of the `count` tiles after the first `at` of all samples.
+    /// Lists the pieces of `count` tiles, after the first `at` tiles of all samples.
     fn list_pieces(&mut self, at: usize, count: usize) {
         let [lines, columns] = tiles(&self.windows);
         self.pieces.clear();
@@ -243,7 +246,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// A block of `N` vectors of tiles.
+    /// Computes a block of `N` registers of tiles.
     #[inline(always)]
     fn block<S: Simd, const M: usize, const N: usize>(
         &mut self,
@@ -261,7 +264,7 @@ impl WinogradConvolution {
         }
     }
 
-    /// A few vectors of tiles of inputs at a time.
+    /// Computes the outputs, a few registers of input tiles at a time.
     #[inline(always)]
     fn by_vectors<S: Simd, const M: usize>(
         &mut self,
@@ -298,13 +301,13 @@ impl SimdKernel for WinogradConvolution {
     }
 }
 
-/// Three weights at their points.
+/// Transforms three weights to their points.
 fn kernel_at_points([a, b, c]: [f32; 3]) -> [f32; 4] {
     let ends = a + c;
     [a, 0.5 * (ends + b), 0.5 * (ends - b), c]
 }
 
-/// Takes `row`'s elements in turn apart. Of known lengths, which the compiler makes vectors of.
+/// De-interleaves `row`. The loops have constant lengths, so that the compiler vectorises them.
 #[inline(always)]
 fn part(row: &[f32], first: &mut [f32], second: &mut [f32]) {
     let mut at = 0;
@@ -329,7 +332,7 @@ fn part(row: &[f32], first: &mut [f32], second: &mut [f32]) {
     }
 }
 
-/// Joins what [`part`] takes apart, into as many columns as there are.
+/// Interleaves the results of [`part`] into as many columns as `row` has.
 #[inline(always)]
 fn join(first: &[f32], second: &[f32], row: &mut [f32]) {
     let mut at = 0;

@@ -1,47 +1,50 @@
 //! One sample's gradient of a kernel: `dW[o, c, k, j] = Σ_{y, x} dY[o, y, x] · X[c, y + k − p, x + j − p]`.
 //!
-//! Channels lie side by side in the vectors, so that tiles are summed one after the other: each entry is a running sum over the tiles in
-//! row-major order. Both sides are packed as they are read, tile after tile, and a block's channels stay near while all outputs go by.
+//! Channels are in the lanes, and tiles are summed sequentially: each entry is a running sum over the tiles in
+//! row-major order. Both sides are packed in reading order, tile after tile, and a block's channels stay in the cache
+//! while all outputs are computed.
 //!
-//! Memory: a sample's input and output gradient with their channels innermost, both at their points: 5 times as much each, and the sums of
-//! a few outputs.
+//! Memory: a sample's input and output gradient with their channels innermost, and both at their points (5 times as
+//! much each). Also the sums of a few outputs.
 
 use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
 use crate::simd::{Aligned, MAX_LANES, SIDE, most_vectors, turn};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Weights of a kernel: two squares' and one.
+/// Weights of a kernel: the lines of two squares, plus one.
 const TAPS: usize = 2 * SIDE + 1;
 
-/// Outputs whose sums are made point by point, where there are many tiles: each point's channels are read once for them.
+/// Outputs whose sums are computed point by point, if there are many tiles. Each point's channels are then read once
+/// for all of them.
 const ABREAST: usize = 4 * WIDE_TILE;
 const MANY_TILES: usize = 64;
 
-/// With memory for a sample.
+/// Winograd gradient of a kernel, with memory for a sample.
 #[derive(Clone, Debug)]
 pub struct WinogradKernelGrad {
     windows: Windows,
-    /// Channels and outputs, rounded up to vectors.
+    /// Channels and outputs, rounded up to full registers.
     wide: usize,
     tall: usize,
-    /// `[lines, columns, wide]` of the padded input, zero where it is padding.
+    /// Padded input as `[lines, columns, wide]`, with zero padding.
     x: Aligned,
-    /// `[lines, columns, tall]` of whole tiles, zero beyond the outputs.
+    /// Output gradient as `[lines, columns, tall]` in whole tiles, with zeros past the outputs.
     left: Aligned,
-    /// `[blocks of channels, POINTS, tiles, channels of a block]` and `[vectors of outputs, POINTS, tiles, outputs of a vector]`, a line of
-    /// the caches after each point's: a power of two apart they would shut each other out.
+    /// `[blocks of channels, POINTS, tiles, channels of a block]` and
+    /// `[registers of outputs, POINTS, tiles, outputs of a register]`, with a cache line after each point. Strides of a
+    /// power of two would cause cache conflicts.
     x_points: Aligned,
     left_points: Aligned,
-    /// `[POINTS, outputs, channels of a block]`, of the outputs abreast.
+    /// Sums of the outputs computed together, `[POINTS, outputs, channels of a block]`.
     sums: Aligned,
-    /// `[TAPS, channels of a block]`.
+    /// Gradients as `[TAPS, channels of a block]`.
     taps: Aligned,
     vectors: Arch,
 }
 
 impl WinogradKernelGrad {
-    /// Of windows that [`suits`](super::suits) accepts.
+    /// Gradient for windows that [`suits`](super::suits) accepts.
     pub fn new(windows: Windows) -> Self {
         let (wide, tall) = (windows.channels.next_multiple_of(MAX_LANES), windows.outputs.next_multiple_of(MAX_LANES));
         let [lines, columns] = tiles(&windows);
@@ -60,7 +63,8 @@ impl WinogradKernelGrad {
         }
     }
 
-    /// Writes the gradient `[O, C, 3, 3]` of a sample with the output gradient `left` `[O, *output]` and the input `x` `[C, *input]`.
+    /// Writes the gradient `[O, C, 3, 3]` of a sample with the output gradient `left` `[O, *output]` and the input `x`
+    /// `[C, *input]`.
     pub fn write(&mut self, left: &[f32], x: &[f32], grad: &mut [f32]) {
         let vectors = self.vectors;
         vectors.dispatch(Write { of: self, left, x, grad });
@@ -122,7 +126,7 @@ impl WinogradKernelGrad {
         }
     }
 
-    /// Sums the products of the outputs from `first` on, `M` at a time, with the `N` vectors of a block of channels.
+    /// Sums the products of the outputs from `first` on, `M` at a time, with the `N` registers of a block of channels.
     #[inline(always)]
     fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, first: usize, end: usize, block: Block) {
         let (across, across_left) = (N * S::F32_LANES, S::F32_LANES.max(M));
@@ -154,7 +158,7 @@ impl WinogradKernelGrad {
         }
     }
 
-    /// Writes the weights' gradients of those sums.
+    /// Writes the weights' gradients from those sums.
     #[inline(always)]
     fn write_taps<S: Simd>(&mut self, simd: S, first: usize, end: usize, block: Block, grad: &mut [f32]) {
         let (across, channels, zero) = (block.across, self.windows.channels, simd.splat_f32s(0.0));
@@ -182,7 +186,7 @@ impl WinogradKernelGrad {
         }
     }
 
-    /// All outputs, `M` at a time.
+    /// Computes all outputs, `M` at a time.
     #[inline(always)]
     fn outputs<S: Simd, const M: usize>(&mut self, simd: S, grad: &mut [f32]) {
         self.transform::<S, M>(simd);
@@ -202,24 +206,25 @@ impl WinogradKernelGrad {
     }
 }
 
-/// Floats of a point's sums, and a line of the caches.
+/// Distance between the sums of two points, in floats: the sums and a cache line.
 #[inline(always)]
 fn sums_apart(across: usize) -> usize {
     ABREAST * across + MAX_LANES
 }
 
-/// Some vectors of channels.
+/// Block of some registers of channels.
 #[derive(Clone, Copy)]
 struct Block {
     index: usize,
-    /// Its first channel.
+    /// First channel.
     first: usize,
-    /// Its channels.
+    /// Number of channels.
     across: usize,
 }
 
 impl Block {
-    /// As few blocks as there can be, as even as they can be: a lone vector keeps no processor busy.
+    /// As few blocks as possible, of sizes as equal as possible: a block of a single register would not use the
+    /// processor fully.
     #[inline(always)]
     fn all<S: Simd>(wide: usize) -> impl Iterator<Item = Self> {
         let vectors = wide / S::F32_LANES;
@@ -234,14 +239,14 @@ impl Block {
         POINTS * (tiles * self.first + self.index * MAX_LANES)
     }
 
-    /// Between its points: a line of the caches more than they take.
+    /// Distance between its points: their size plus a cache line.
     #[inline(always)]
     fn apart(&self, tiles: usize) -> usize {
         tiles * self.across + MAX_LANES
     }
 }
 
-/// A sample's gradient on its way out.
+/// Gradient computation for one sample.
 struct Write<'a> {
     of: &'a mut WinogradKernelGrad,
     left: &'a [f32],
@@ -267,14 +272,15 @@ impl WithSimd for Write<'_> {
     }
 }
 
-/// Two output gradients at their points.
+/// Transforms two output gradients to their points.
 #[inline(always)]
 fn left_at_points<S: Simd>(simd: S, half: S::f32s, [a, b]: [S::f32s; 2]) -> [S::f32s; 4] {
     let (a_half, b_half) = (simd.mul_f32s(a, half), simd.mul_f32s(b, half));
     [a, simd.add_f32s(a_half, b_half), simd.sub_f32s(a_half, b_half), b]
 }
 
-/// From planes `[*, lines, columns]` to their entries side by side, `wide` floats apart and lines of `pitch` entries.
+/// Transposes planes `[*, lines, columns]` to entries with channels innermost. Entries are `wide` floats apart, with
+/// `pitch` entries per line.
 #[inline(always)]
 fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32], pitch: usize, wide: usize) {
     let plane = lines * columns;
@@ -291,7 +297,7 @@ mod tests {
     use crate::simd::testing::{check, numbers};
     use pulp::Scalar;
 
-    /// The definition, in f64.
+    /// Definition of the gradient, in f64.
     fn reference(windows: &Windows, left: &[f32], x: &[f32]) -> Vec<f64> {
         let (input, output) = (windows.input[0] * windows.input[1], windows.output[0] * windows.output[1]);
         let entry = |left: &[f32], plane: &[f32], tap: [usize; 2]| -> f64 {

@@ -1,4 +1,4 @@
-//! The state of a graph while its nodes are read, and how values, constants and nodes enter it.
+//! State of a graph under construction, with functions that add values, constants and nodes.
 
 use super::super::node::{Ints, Item, MAX_ELEMENTS, Shaped};
 use super::super::parameter::{self, Decisions};
@@ -9,34 +9,35 @@ use crate::decode_tensor;
 use crate::pb::{GraphProto, NodeProto};
 use std::collections::{HashMap, HashSet};
 
-/// Integers that differ from sample to sample (`rows.rs`): of one sample, whose number axis `axis` counts.
+/// Integers that differ between samples (`per_sample_ints.rs`), in their shape for one sample. The sample index runs
+/// along `axis`.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     pub(super) dtype: DType,
-    /// 1 along `axis`.
+    /// Shape, with extent 1 along `axis`.
     pub(super) shape: Vec<usize>,
     pub(super) axis: usize,
-    /// (a, b); `None` where it is of another form.
+    /// Entries (a, b) for `a·n + b` of sample `n`. `None` for an entry of another form.
     pub(super) entries: Vec<Option<(i64, i64)>>,
 }
 
 impl Rows {
-    /// Entry `flat` of this, broadcast to `shape`.
+    /// Entry `flat` after broadcasting to `shape`.
     pub(super) fn spread(&self, flat: usize, shape: &[usize]) -> Option<(i64, i64)> {
         self.entries[integers::broadcast_index(flat, shape, &self.shape)]
     }
 }
 
-/// Places of which sample `n` names one in its own rows: `n` and `index`.
+/// Index tensor that selects one position in each sample's own rows, from `n` and `index`.
 #[derive(Clone, Debug)]
 pub(super) struct Pick {
-    /// The name of the samples' indices, `[N]` in a sum and `[N, 1]` in tuples.
+    /// Name of the samples' indices. Their shape is `[N]` in a sum and `[N, 1]` in tuples.
     pub(super) index: String,
-    /// `n · stride + index`, or without a stride the tuple of both.
+    /// Stride of `n · stride + index`. `None` for the tuple of both.
     pub(super) stride: Option<usize>,
 }
 
-/// A graph while its nodes are read.
+/// Graph under construction.
 pub(super) struct Builder<'a> {
     pub(super) graph: &'a GraphProto,
     pub(super) opset: i64,
@@ -129,7 +130,7 @@ impl<'a> Builder<'a> {
         self.add_value(name, shaped, Origin::Constant(tensor))
     }
 
-    /// Known integers that a node of the graph reads as data.
+    /// Adds known integers that a node reads as data.
     pub(super) fn materialise(
         &mut self,
         name: &str,
@@ -200,7 +201,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The integers of a tensor of integers or truth values.
+/// Integers of an integer or Boolean tensor.
 pub(super) fn as_ints(tensor: &Tensor) -> Option<Ints> {
     let entries: Vec<Affine> = match &tensor.data {
         TensorData::I32(data) => data.iter().map(|&x| Affine::fixed(x.into())).collect(),

@@ -1,4 +1,4 @@
-//! The last pass: outputs under their names, and nothing that no output needs.
+//! Last pass: names the outputs and removes everything that no output needs.
 
 use super::super::node::{Item, Shaped};
 use super::super::{Graph, GraphError, Node, Origin, Parameter, ValueId};
@@ -79,7 +79,7 @@ impl Builder<'_> {
         Ok(graph)
     }
 
-    /// The values of the outputs, renamed where an alias hid an output's own name.
+    /// Values of the outputs, renamed if an alias hid an output's name.
     fn outputs(&mut self) -> Result<Vec<ValueId>, GraphError> {
         let declared: Vec<String> = self.graph.output.iter().map(|output| output.name.clone()).collect();
         let mut outputs: Vec<ValueId> = Vec::with_capacity(declared.len());

@@ -1,4 +1,4 @@
-//! `If` and `Loop` whose condition and number of rounds are known before a run.
+//! `If` and `Loop` with a statically known condition and number of iterations.
 
 use super::super::GraphError;
 use super::super::node::{Ints, Item};
@@ -8,7 +8,7 @@ use crate::find_attr;
 use crate::pb::{GraphProto, NodeProto};
 
 impl Builder<'_> {
-    /// The known course of `node`, if it is a branch or a loop.
+    /// Statically known control flow of `node`, if it is a branch or a loop.
     pub(super) fn known_flow(&self, node: &NodeProto) -> Result<Option<Flow>, GraphError> {
         let Some(output) = node.output.first().cloned() else { return Ok(None) };
         Ok(match node.op_type.as_str() {
@@ -18,7 +18,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The single number at input `slot`, if it is known and the same for every number of samples.
+    /// Scalar at input `slot`, if it is known and the same for every number of samples.
     fn known(&self, node: &NodeProto, slot: usize) -> Option<i64> {
         match self.items.get(node.input.get(slot)?)? {
             Item::Ints(Ints { entries, .. }) => match &entries[..] {
@@ -29,7 +29,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The rounds of a loop that only its count ends.
+    /// Number of iterations of a loop that ends only by its count.
     fn rounds(&self, node: &NodeProto) -> Result<Option<usize>, GraphError> {
         let is_given = |slot: usize| node.input.get(slot).is_some_and(|name| !name.is_empty());
         let body = find_attr(&node.attribute, "body").and_then(|attribute| attribute.g.as_ref());
@@ -54,7 +54,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns true if the body hands its condition on, or always gives true.
+/// Returns true if the body passes its condition through, or always returns true.
 fn goes_on(body: &GraphProto) -> bool {
     let (Some(output), Some(input)) = (body.output.first(), body.input.get(1)) else { return false };
     let mut name = &output.name;

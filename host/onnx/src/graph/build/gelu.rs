@@ -1,25 +1,26 @@
-//! GELU as exporters before operator set 20 write it: a chain of operators around one `Erf` or `Tanh` becomes one node, whose gradient is
-//! written as one.
+//! GELU as exporters write it before opset 20. A chain of operators around an `Erf` or `Tanh` becomes one node, with a
+//! gradient of one node.
 //!
-//! Exporters order the factors in many ways, so a chain is known by what it computes: at all of [`POINTS`] it has the values of GELU.
+//! Exporters order the factors in many ways. So a chain is identified by its values: it must equal GELU at all of
+//! [`POINTS`].
 
 use super::super::{DType, Node, Origin, Parameter, TensorData, Value, ValueId};
 use super::builder::Builder;
 use crate::make_attr_string;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 
-/// From −6 to 6: beyond it there is nothing to tell apart.
+/// Evaluation points in units of `SPACING`, from −6 to 6. Beyond that range the candidates do not differ.
 const POINTS: std::ops::RangeInclusive<i32> = -24..=24;
 const SPACING: f64 = 0.25;
-/// Constants are written with the precision of `f32`, some with four digits.
+/// Constants have the precision of `f32`, and some only four digits.
 const TOLERANCE: f64 = 2e-6;
-/// Operators between `X` and `Erf` or `Tanh`, between them and `Y`, and of the whole chain.
+/// Maximum numbers of operators between `X` and `Erf` or `Tanh`, from there to `Y`, and in the whole chain.
 const BEFORE: usize = 6;
 const BEHIND: usize = 4;
 const DEPTH: usize = 12;
 
 impl Builder<'_> {
-    /// Puts one node in the place of the last of each chain. What only the chain read, no output needs any more.
+    /// Replaces the last node of each chain by one node. No output needs the rest of the chain any more.
     pub(super) fn join_gelu_chains(&mut self) {
         let chains = Chains { nodes: &self.nodes, values: &self.values, parameters: &self.parameters };
         for (at, node) in chains.joined() {
@@ -28,7 +29,7 @@ impl Builder<'_> {
     }
 }
 
-/// A built graph's nodes and values.
+/// Nodes and values of a built graph.
 struct Chains<'a> {
     nodes: &'a [Node],
     values: &'a [Value],
@@ -36,7 +37,7 @@ struct Chains<'a> {
 }
 
 impl Chains<'_> {
-    /// The nodes that compute `Y` of a chain, as they are to be.
+    /// Nodes that compute `Y` of a chain, in their new form.
     fn joined(&self) -> Vec<(usize, Node)> {
         let core = |node: &&Node| matches!(&*node.op, "Erf" | "Tanh");
         self.nodes.iter().filter(core).filter_map(|node| self.around(node)).collect()
@@ -58,7 +59,7 @@ impl Chains<'_> {
         None
     }
 
-    /// `value` and what it is computed from, the nearest first.
+    /// `value` and the values from which it is computed, nearest first.
     fn behind(&self, value: ValueId) -> Vec<ValueId> {
         let (mut found, mut next) = (vec![value], vec![value]);
         for _ in 0..BEFORE {
@@ -78,7 +79,7 @@ impl Chains<'_> {
         is_like && from.dtype == DType::F32 && POINTS.map(|step| f64::from(step) * SPACING).all(has_value)
     }
 
-    /// The element of `value` where that of `x` is `point`, if it follows from it.
+    /// Element of `value` if that of `x` is `point`. `None` if other inputs affect it.
     fn at(&self, value: ValueId, x: ValueId, point: f64, depth: usize) -> Option<f64> {
         if value == x {
             return Some(point);
@@ -108,7 +109,7 @@ impl Chains<'_> {
         }
     }
 
-    /// The one number of a constant.
+    /// Value of a scalar constant.
     fn number(&self, value: ValueId) -> Option<f64> {
         let tensor = match &self.values[value.0].origin {
             Origin::Constant(tensor) => tensor,

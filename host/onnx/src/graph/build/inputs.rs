@@ -1,4 +1,4 @@
-//! The data inputs: types, shapes, and whether the export fixed the batch.
+//! Data inputs: types, shapes, and whether the export fixed the batch.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use crate::pb::{GraphProto, ValueInfoProto, type_proto};
 
 type Inputs = (Vec<(String, Shaped)>, Option<usize>);
 
-/// Name, type and one-sample shape of each data input, and the batch size where the export fixed it.
+/// Name, type and one-sample shape of each data input, and the batch size if the export fixed it.
 pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs, GraphError> {
     let initializers: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let mut inputs = Vec::new();
-    // The first input's name and batch size.
+    // Name and batch size of the first input.
     let mut first: Option<(&str, Option<usize>)> = None;
     let mut sizes: Vec<(&String, bool)> = options.shape.iter().map(|(name, _)| (name, false)).collect();
     for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
@@ -72,7 +72,7 @@ fn typed(input: &ValueInfoProto) -> Result<(DType, &[Dimension]), GraphError> {
     let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_ref().and_then(|kind| kind.value.as_ref()) else {
         return Err(GraphError::Model(format!("input '{name}' is no tensor; export a model of tensors")));
     };
-    // Samples are float32 or int64.
+    // Samples are float32, float64 or int64.
     let dtype = match DType::from_onnx(tensor.elem_type) {
         Ok(dtype @ (DType::F32 | DType::F64 | DType::I64)) => Ok(dtype),
         Ok(dtype @ (DType::I32 | DType::Bool)) => Err(dtype.name().to_owned()),

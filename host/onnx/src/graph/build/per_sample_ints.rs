@@ -1,9 +1,9 @@
-//! Integers that differ from sample to sample by the sample's own number alone: `a·n + b` for sample `n`.
+//! Integers that depend on the sample only through its index: `a·n + b` for sample `n`.
 //!
-//! Attention masks are exported as look-ups: `mask[arange(N)[:, None], positions]`, a `GatherND` or a `Gather` of the
-//! flattened mask at `n·length + position`. Here it is proven that sample `n` looks up its own row, at positions that are
-//! the same for all; the look-up is then a `Reshape`, or a `Gather` within each sample. Whatever else would read the
-//! samples' numbers is refused.
+//! Exporters write attention masks as lookups: `mask[arange(N)[:, None], positions]`. This is a `GatherND`, or a
+//! `Gather` of the flattened mask at `n·length + position`. This module proves that sample `n` reads only its own row,
+//! at positions that are the same for all samples. The lookup then becomes a `Reshape`, or a `Gather` within each
+//! sample. All other readers of sample indices are errors.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped, Site, Source, Step};
@@ -13,7 +13,7 @@ use super::builder::{Builder, Rows};
 use crate::pb::NodeProto;
 use crate::{attr_int, make_attr_int, node_name};
 
-/// An input of a node that reads rows.
+/// Input of a node that reads rows.
 enum Input {
     Rows(Rows),
     Ints(Ints),
@@ -22,7 +22,8 @@ enum Input {
 }
 
 impl Builder<'_> {
-    /// Adds the node if it reads or makes rows and can be followed; `false` where it is left to the operator's rule.
+    /// Adds the node if it reads or creates rows in a supported form. Returns false if the operator's rule should
+    /// handle it.
     pub(super) fn add_rows(&mut self, index: usize, node: &NodeProto) -> Result<bool, GraphError> {
         let Some(output) = node.output.first() else { return Ok(false) };
         let reads = node.input.iter().any(|name| self.rows.contains_key(name));
@@ -35,7 +36,7 @@ impl Builder<'_> {
                 (Some(rows), _) => Input::Rows(rows.clone()),
                 (None, Some(Item::Ints(ints))) => Input::Ints(ints.clone()),
                 (None, Some(Item::Value(id))) => Input::Value(*id),
-                // Or an error that the common path names.
+                // The common path reports an error here, if there is one.
                 (None, None) => Input::Absent,
             });
         }
@@ -78,7 +79,7 @@ impl Builder<'_> {
         Ok(false)
     }
 
-    /// Adds a node that counts rows, or that looks up or writes within each sample.
+    /// Adds a node that counts rows, or that reads or writes within each sample.
     fn follow(&mut self, name: &str, node: &NodeProto, inputs: &[Input]) -> Result<bool, GraphError> {
         let output = node.output.first().map_or("", String::as_str);
         match (node.op_type.as_str(), inputs) {
@@ -111,7 +112,7 @@ impl Builder<'_> {
         Ok(false)
     }
 
-    /// Rows that are the same for all samples, as data.
+    /// Adds rows that are the same for all samples, as data.
     fn expand_rows(&mut self, name: &str, node: &NodeProto, slot: usize, rows: Rows) -> Result<(), GraphError> {
         let source = &node.input[slot];
         let same = |entry: Option<(i64, i64)>| entry.filter(|(a, _)| *a == 0).map(|(_, b)| Affine::fixed(b));
@@ -139,7 +140,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Indices of an export with a batch of one, whose only sample is 0: sample `n` in the place of every 0 in front.
+    /// Indices in an export with batch size 1, whose only sample is 0. Replaces every leading 0 by the sample index
+    /// `n`.
     fn only_sample(&self, ints: &Ints) -> Option<Rows> {
         let (values, width) = (ints.constants()?, *ints.shape.last()?);
         let fits = self.fixed_batch == Some(1) && ints.shape.first() == Some(&1) && ints.shape.len() >= 2 && width > 0;
@@ -151,7 +153,7 @@ impl Builder<'_> {
         fits.then(|| Rows { dtype: ints.dtype, shape: ints.shape.clone(), axis: 0, entries: entries.collect() })
     }
 
-    /// `GatherND` and `ScatterND`: tuples of the sample's number and a position on each of the next axes.
+    /// `GatherND` and `ScatterND`: tuples of the sample index and a position on each of the following axes.
     fn tuples(&self, data: ValueId, index: &Input) -> Option<Plan> {
         let rows = match index {
             Input::Rows(rows) => rows.clone(),
@@ -183,7 +185,7 @@ impl Builder<'_> {
         Some(Plan { length, positions, shape: shape.to_vec(), rest: width, axis: rows.axis })
     }
 
-    /// `Gather` of rows that lie sample behind sample: the sample's number times their length, and a position.
+    /// `Gather` from rows concatenated over samples: the sample index times the row length, plus a position.
     fn flat(&self, data: ValueId, rows: &Rows) -> Option<Plan> {
         let value = &self.values[data.0];
         let at = value.batch.filter(|at| at.axis == 0 && at.outer == 1)?;
@@ -195,7 +197,7 @@ impl Builder<'_> {
         Some(Plan { length: at.inner, positions, shape: rows.shape.clone(), rest: 1, axis: rows.axis })
     }
 
-    /// The nodes of a look-up within each sample.
+    /// Adds the nodes of a lookup within each sample.
     fn look_up(&mut self, name: &str, node: &NodeProto, data: ValueId, plan: Plan) -> Result<(), GraphError> {
         let value = &self.values[data.0];
         let (dtype, rest) = (value.dtype, value.shape[plan.rest..].to_vec());
@@ -220,7 +222,7 @@ impl Builder<'_> {
         self.add_steps(name, node, steps, &[last])
     }
 
-    /// The nodes that write within each sample.
+    /// Adds the nodes that write within each sample.
     fn write_over(
         &mut self,
         name: &str,
@@ -259,17 +261,17 @@ impl Builder<'_> {
     }
 }
 
-/// A look-up that stays within each sample.
+/// Lookup within each sample.
 struct Plan {
-    /// Positions of one sample.
+    /// Number of positions in one sample.
     length: usize,
-    /// One for each entry of `shape`.
+    /// Positions, one for each entry of `shape`.
     positions: Vec<usize>,
-    /// Of the indices, for one sample.
+    /// Shape of the indices, for one sample.
     shape: Vec<usize>,
-    /// The data's first axis that no index counts.
+    /// First axis of the data that is not indexed.
     rest: usize,
-    /// The batch axis of the output.
+    /// Batch axis of the output.
     axis: usize,
 }
 
@@ -294,7 +296,7 @@ fn numbers(start: &Ints, limit: &Ints, step: &Ints) -> Option<Rows> {
     all.then(|| Rows { dtype: limit.dtype, shape: vec![1], axis: 0, entries: vec![Some((1, 0))] })
 }
 
-/// `Expand` to a shape with one `N`, along an axis on which nothing else lies.
+/// `Expand` to a shape with one `N`, along an axis that holds only the sample index.
 fn expanded(
     dtype: DType,
     shape: &[usize],
@@ -324,7 +326,7 @@ fn expanded(
     Some(Rows { dtype, shape: to, axis: axis?, entries })
 }
 
-/// `Reshape` that keeps the samples in front.
+/// `Reshape` that keeps the samples first.
 fn reshaped(rows: &Rows, target: &Ints) -> Option<Rows> {
     let (&first, rest) = target.entries.split_first()?;
     let leads = first.constant() == Some(-1) || first == Affine::per_sample(1);
@@ -357,7 +359,7 @@ fn unsqueezed(rows: &Rows, axes: &Ints) -> Option<Rows> {
     own.next().is_none().then(|| Rows { shape, axis, ..rows.clone() })
 }
 
-/// Two inputs of which one is rows.
+/// Elementwise operator on two inputs, one of which is rows.
 fn elementwise(op: &str, a: &Input, b: &Input) -> Option<Rows> {
     let side = |input: &Input| match input {
         Input::Rows(rows) => Some((rows.clone(), true)),
@@ -383,7 +385,7 @@ fn elementwise(op: &str, a: &Input, b: &Input) -> Option<Rows> {
             _ => return None,
         });
     }
-    // A constant with a row for each sample of an export is none of any number of samples.
+    // A constant with one row per sample of an export does not generalise to other numbers of samples.
     if shape[axis] != 1 {
         return None;
     }
@@ -398,7 +400,7 @@ fn combine(op: &str, (a, b): (i64, i64), (c, d): (i64, i64)) -> Option<(i64, i64
         "Sub" => Some((a.checked_sub(c)?, b.checked_sub(d)?)),
         "Mul" if a == 0 => Some((b.checked_mul(c)?, b.checked_mul(d)?)),
         "Mul" if c == 0 => Some((a.checked_mul(d)?, b.checked_mul(d)?)),
-        // No number of a sample is below 0.
+        // No sample index is negative.
         "Max" if a >= c && b >= d => Some((a, b)),
         "Max" if a <= c && b <= d => Some((c, d)),
         "Min" if a >= c && b >= d => Some((c, d)),
@@ -407,7 +409,7 @@ fn combine(op: &str, (a, b): (i64, i64), (c, d): (i64, i64)) -> Option<(i64, i64
     }
 }
 
-/// `Concat` of rows along another axis than the samples'.
+/// `Concat` of rows along an axis other than the samples' axis.
 fn joined(inputs: &[Input], axis: i64) -> Option<Rows> {
     let rows = inputs.iter().map(|input| if let Input::Rows(rows) = input { Some(rows) } else { None });
     let rows: Vec<&Rows> = rows.collect::<Option<_>>()?;

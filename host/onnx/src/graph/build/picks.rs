@@ -1,7 +1,8 @@
-//! `z[arange(N), index]`: one row of each sample, which the sample's own data choose, as models that classify by the last token do.
+//! `z[arange(N), index]`: one row of each sample, chosen by the sample's own data. Models that classify by the last
+//! token do this.
 //!
-//! Exporters write `Gather(z as rows, n · length + index)` or `GatherND(z, (n, index))`. Both become a `GatherND` within each sample, so
-//! that no index reaches another sample, whatever it is.
+//! Exporters write `Gather(z as rows, n · length + index)` or `GatherND(z, (n, index))`. Both become a `GatherND`
+//! within each sample. So no value of the index can reach another sample.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, Item, Rewritten};
@@ -11,7 +12,7 @@ use crate::pb::NodeProto;
 use crate::{attr_int, make_attr_int, make_node};
 
 impl Builder<'_> {
-    /// Adds the node if it makes or reads such places.
+    /// Adds the node if it creates or reads such indices.
     pub(super) fn add_pick(&mut self, index: usize, name: &str, node: &NodeProto) -> Result<bool, GraphError> {
         let Some(output) = node.output.first() else { return Ok(false) };
         if let Some(pick) = self.made(node) {
@@ -44,7 +45,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The places that `node` computes.
+    /// Indices that `node` computes.
     fn made(&self, node: &NodeProto) -> Option<Pick> {
         let [a, b] = &node.input[..] else { return None };
         let (rows, index, number_first) = match (self.rows.get(a), self.rows.get(b)) {
@@ -64,7 +65,7 @@ impl Builder<'_> {
         fits.then(|| Pick { index: index.clone(), stride })
     }
 
-    /// The look-up of `pick` within each sample.
+    /// Lookup of `pick` within each sample.
     fn within(&self, node: &NodeProto, pick: &Pick) -> Option<Rewritten> {
         let [data, _] = &node.input[..] else { return None };
         let (value, output) = (self.data(data)?, node.output.first()?);

@@ -1,4 +1,4 @@
-//! Nodes in the place of a node that is canonically written as several.
+//! Adds the nodes to which a single node is rewritten.
 
 use super::super::node::{Source, Step};
 use super::super::{GraphError, ValueId};
@@ -6,7 +6,7 @@ use super::builder::Builder;
 use crate::pb::NodeProto;
 
 impl Builder<'_> {
-    /// Adds `steps`, whose outputs take the names of `node`'s where `outputs` says so.
+    /// Adds `steps`. Their outputs get the names of the outputs of `node` listed in `outputs`.
     pub(super) fn add_steps(
         &mut self,
         name: &str,

@@ -10,7 +10,7 @@ pub(in super::super) fn not_affine(site: &Site<'_>) -> GraphError {
     )
 }
 
-/// The broadcast shape of integer tensors.
+/// Broadcast shape of integer tensors.
 pub(in super::super) fn common(site: &Site<'_>, inputs: &[&Ints]) -> Result<Vec<usize>, GraphError> {
     let rank = inputs.iter().map(|ints| ints.shape.len()).max().unwrap_or(0);
     let mut shape = vec![1; rank];
@@ -35,7 +35,7 @@ pub(in super::super) fn count(site: &Site<'_>, shape: &[usize]) -> Result<usize,
         .ok_or_else(|| site.invalid("an integer constant is too large"))
 }
 
-/// The flat index, in `shape` broadcast to `full`, of flat index `flat` of `full`.
+/// Flat index in `shape` for flat index `flat` of `full`, to which `shape` is broadcast.
 pub(in super::super) fn broadcast_index(flat: usize, full: &[usize], shape: &[usize]) -> usize {
     let (mut rest, mut index, mut stride) = (flat, 0, 1);
     for (back, &d) in full.iter().rev().enumerate() {

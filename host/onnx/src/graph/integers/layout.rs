@@ -1,4 +1,4 @@
-//! Integers known now that are selected, joined, moved and repeated.
+//! Selection, concatenation, permutation and repetition of known integers.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, MAX_FOLDED, Site};
@@ -6,12 +6,12 @@ use super::super::{DType, GraphError};
 use super::broadcast::{broadcast_index, common, count, not_affine};
 use crate::attr_int;
 
-/// The output, if the operator is one of these.
+/// Output, if the operator is one of these.
 pub(super) fn evaluate(site: &Site<'_>, inputs: &[&Ints]) -> Option<Result<Ints, GraphError>> {
     Some(match site.op() {
         "Concat" => concat(site, inputs),
         "CumSum" => cumulative(site, inputs),
-        // To the number of samples it is data.
+        // Expanded to the number of samples, it is data.
         "Expand" if inputs.last()?.constants().is_some() => expand(site, inputs),
         "Gather" => gather(site, inputs),
         "NonZero" => non_zero(site, inputs),
@@ -25,7 +25,7 @@ pub(super) fn evaluate(site: &Site<'_>, inputs: &[&Ints]) -> Option<Result<Ints,
     })
 }
 
-/// Extents around `axis`: (before, the axis, after).
+/// Sizes around `axis`: (before, the axis, after).
 fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
     (shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product())
 }
@@ -52,7 +52,7 @@ fn concat(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     Ok(Ints { dtype: inputs[0].dtype, shape, entries })
 }
 
-/// The parts of a `Split`.
+/// Parts of a `Split`.
 pub(in super::super) fn split(site: &Site<'_>, data: &Ints) -> Result<Vec<Ints>, GraphError> {
     let (axis, sizes) = super::super::shape::slices::parts(site, &data.shape)?;
     let (before, whole, after) = around(&data.shape, axis);
@@ -109,7 +109,7 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
         let axis = site.axis(axis, data.shape.len())?;
         let length = sliced.shape[axis] as i64;
         let (start, count) = super::super::shape::slices::span(site, (starts[i], ends[i], steps[i]), length)?;
-        // Every index lies within the axis, so a step that leaves it is never taken.
+        // Every index is within the axis, so a step that leaves the axis is never taken.
         let kept: Vec<usize> = (0..count as i64).map(|k| (start + k * steps[i]) as usize).collect();
         let (before, whole, after) = around(&sliced.shape, axis);
         let mut entries = Vec::with_capacity(before * count * after);
@@ -153,7 +153,7 @@ fn range(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     }
     let span = i128::from(limit) - i128::from(start);
     let delta = i128::from(delta);
-    // The number of whole or begun steps from start to limit.
+    // Number of complete or partial steps from start to limit.
     let length = if span.signum() == delta.signum() { span.abs().div_euclid(delta.abs()) } else { 0 };
     let begun = span.signum() == delta.signum() && span % delta != 0;
     let length = length + i128::from(begun);
@@ -164,7 +164,7 @@ fn range(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     Ok(Ints { dtype: inputs[0].dtype, shape: vec![entries.len()], entries })
 }
 
-/// The digits of a flat index.
+/// Digits of a flat index.
 fn digits(mut flat: usize, shape: &[usize]) -> Vec<usize> {
     let mut digits = vec![0; shape.len()];
     for (digit, &d) in digits.iter_mut().zip(shape).rev() {
@@ -174,7 +174,7 @@ fn digits(mut flat: usize, shape: &[usize]) -> Vec<usize> {
     digits
 }
 
-/// The flat index of digits.
+/// Flat index of digits.
 fn flat(digits: impl IntoIterator<Item = usize>, shape: &[usize]) -> usize {
     digits.into_iter().zip(shape).fold(0, |flat, (digit, d)| flat * d + digit)
 }
@@ -241,7 +241,7 @@ fn cumulative(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     Ok(Ints { entries, ..data.clone() })
 }
 
-/// The places of entries that are not 0, one a column.
+/// Positions of non-zero entries, one per column.
 fn non_zero(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let data = inputs[0];
     let values = data.constants().ok_or_else(|| not_affine(site))?;

@@ -1,4 +1,4 @@
-//! Decisions by what an exporter recorded of the source.
+//! Decisions based on the exporter's record of the source.
 
 use super::float::Note;
 use super::{Candidate, Judge, Judged, Source, Tensor, constants, decoded::is_uniform, frozen, reads};
@@ -6,7 +6,8 @@ use crate::node_name;
 use crate::source::SourceKind;
 
 impl Judge<'_> {
-    /// Decides by what the exporter recorded of the source. A table of sines is a constant, also as a parameter without gradient.
+    /// Decides by the exporter's record of the source. A table of sines is a constant, even if it is a parameter
+    /// without gradient.
     pub(super) fn by_record(&self, candidate: Candidate<'_>) -> Option<Judged> {
         let Candidate { name, tensor, source, read_by } = candidate;
         let stored = if let Source::Alias(base) | Source::Split(base) = source { base } else { name };
@@ -24,7 +25,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns true if all readers of an initializer read it in the source, too. The exporter recorded that, or a single module has them.
+    /// Returns true if all readers of the initializer also share it in the source. Either the exporter recorded this,
+    /// or all readers belong to one module.
     pub(super) fn is_shared_in_source(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> bool {
         let is_parameter = || !is_uniform(tensor) && self.record.kind(name) == Some(SourceKind::Parameter);
         let is_of_one_module = || self.reads.are_of_one_module(self.graph, read_by.iter().map(|read| read.0));

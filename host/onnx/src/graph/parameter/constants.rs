@@ -1,14 +1,14 @@
-//! Float tensors that are constants of the source, told by their values and their readers.
+//! Detects float tensors that are constants of the source, by their values and readers.
 
 use super::Tensor;
 use crate::pb::{GraphProto, NodeProto};
 use crate::{DType, attr_int};
 use std::cmp::Ordering;
 
-/// How far a square of sine and cosine may be from 1.
+/// Tolerance for the sum of the squares of a sine and a cosine, around 1.
 const UNIT: f32 = 1e-4;
 
-/// Why `data` is written by no initialiser of weights; `None` where it may be a weight. Masks are told by [`mask`].
+/// Reason why no weight initializer produces `data`. `None` if it may be a weight. For masks, see [`mask`].
 pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
     if is_causal(&tensor.shape, data) {
         return Some("a causal mask: one number below the diagonal, another above it");
@@ -23,27 +23,31 @@ pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
         .then_some("powers of one number: the frequencies of sines and cosines, or slopes by distance")
 }
 
-/// Evidence that a constant tensor is a mask: its numbers are added to data, multiply them, or choose among them.
+/// Evidence that a constant tensor is a mask: its values are added to data, multiply data, or select from data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mask {
-    /// No number marks a place.
+    /// No value masks a position.
     No,
-    /// It is written as exporters write masks.
+    /// It has the form in which exporters write masks.
     Certain,
-    /// It may be one.
+    /// It may be a mask.
     Doubtful,
-    /// It holds infinities, and nothing else of it is a mask: more likely a damaged weight.
+    /// It has infinities but no other sign of a mask. A damaged weight is more likely.
     Damaged,
 }
 
-/// A number that marks a place to be left out: minus infinity, or far below every weight.
+/// Returns true if the value masks a position: minus infinity, or far below every weight.
 fn is_mark(x: f32) -> bool {
     x <= -1e9
 }
 
-/// Judges `data` as a mask. One is of at least two axes and holds marks beside one number (0, where it is added; 1, where it is
-/// multiplied), or only 0 and one number of at most -1e4, or has a mark in each place on one side of the diagonal, as biases by distance have them. NaN
-/// and plus infinity are in no mask.
+/// Classifies `data`. A mask has at least two axes and one of these forms:
+///
+/// - masked positions, and one other value (0 if the mask is added, 1 if it multiplies),
+/// - only 0 and one value of at most -1e4,
+/// - every position on one side of the diagonal masked, as in distance biases.
+///
+/// A mask contains neither NaN nor plus infinity.
 pub(super) fn mask(shape: &[usize], data: &[f32]) -> Mask {
     let least = data.iter().copied().fold(0.0, f32::min);
     let has_axes = shape.iter().filter(|extent| **extent > 1).count() >= 2 || data.len() == 1;
@@ -69,7 +73,7 @@ pub(super) fn mask(shape: &[usize], data: &[f32]) -> Mask {
     if data.iter().any(|x| x.is_infinite()) { Mask::Damaged } else { Mask::Doubtful }
 }
 
-/// The last two axes are square, and the marks are all places on one side of the diagonal and no others.
+/// Returns true if the last two axes are square and exactly the positions on one side of the diagonal are masked.
 fn is_one_sided(shape: &[usize], data: &[f32]) -> bool {
     let &[.., rows, columns] = shape else { return false };
     let fits = |side: Ordering| {
@@ -79,7 +83,8 @@ fn is_one_sided(shape: &[usize], data: &[f32]) -> bool {
     rows == columns && rows > 1 && (fits(Ordering::Less) || fits(Ordering::Greater))
 }
 
-/// The last two axes are square, with one number below the diagonal and another above; the diagonal goes with either.
+/// Returns true if the last two axes are square, with one value below the diagonal and another above. The diagonal may
+/// have either value.
 fn is_causal(shape: &[usize], data: &[f32]) -> bool {
     let &[.., rows, columns] = shape else {
         return false;
@@ -99,7 +104,7 @@ fn is_causal(shape: &[usize], data: &[f32]) -> bool {
     above != below && data.iter().enumerate().all(fits)
 }
 
-/// Sine and cosine of the same angle beside each other, or half a row apart, in every row.
+/// Returns true if every row has sine and cosine of the same angle next to each other, or half a row apart.
 fn is_sinusoid(shape: &[usize], data: &[f32]) -> bool {
     let &[.., rows, columns] = shape else {
         return false;
@@ -113,8 +118,8 @@ fn is_sinusoid(shape: &[usize], data: &[f32]) -> bool {
     data.chunks(columns).all(beside) || data.chunks(columns).all(apart)
 }
 
-/// `1, r, r², …` for a rate below 1: the frequencies of rotary and of sinusoidal positions. Or `r, r², …`: ALiBi's slopes, of two
-/// heads only as a column of powers of 2.
+/// Returns true for `1, r, r², …` with `r` below 1: the frequencies of rotary and sinusoidal positions. Also for
+/// `r, r², …`: the slopes of ALiBi. With two heads, these must be a column of powers of 2.
 fn is_frequencies(shape: &[usize], data: &[f32]) -> bool {
     let &[first, second, ..] = data else { return false };
     let rate = if first == 1.0 { second } else { first };
@@ -124,7 +129,8 @@ fn is_frequencies(shape: &[usize], data: &[f32]) -> bool {
     is_long && rate > 0.0 && rate < 1.0 && data.windows(2).all(follows)
 }
 
-/// Filters of a convolution, half of them `w(t) cos(kt)` and half `w(t) sin(kt)`: in each place, the squares of each pair have one sum.
+/// Returns true for convolution filters of which half are `w(t) cos(kt)` and half `w(t) sin(kt)`. At each position, the
+/// squares of each pair have the same sum.
 fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
     let &[filters, .., length] = shape else { return false };
     if filters < 6 || filters % 2 != 0 || length < 8 || data.len() != filters * length {
@@ -140,18 +146,20 @@ fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
         let bound = UNIT * square(0, at) + 1e-7 * most;
         (1..filters / 2).all(|pair| (square(pair, at) - square(0, at)).abs() <= bound)
     };
-    // A single large number makes none.
+    // A single large value is not enough.
     let is_wide = (0..length).filter(|&at| square(0, at) > 0.01 * most).count() * 2 >= length;
     most > 0.0 && most.is_finite() && is_wide && (0..length).all(is_one_sum)
 }
 
-/// The cosines to these sines, or the other way round: a table of the same shape that makes every square sum 1.
+/// Returns true for tables of sines and cosines of the same angles. They have equal length and squares that sum to 1
+/// everywhere.
 pub(super) fn is_rotary(data: &[f32], other: &[f32]) -> bool {
     let unit = |(a, b): (&f32, &f32)| (a * a + b * b - 1.0).abs() < UNIT;
     data.len() == other.len() && data.len() >= 16 && data.iter().zip(other).all(unit)
 }
 
-/// Returns true if no gradient leaves `node` through input `slot`: it reads numbers as integers, truth values or a shape, or in steps.
+/// Returns true if no gradient passes through input `slot` of `node`. The node converts it to integers, Booleans or a
+/// shape, or is a step function.
 pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     match node.op_type.as_str() {
         "Cast" => DType::from_onnx(attr_int(&node.attribute, "to", 0) as i32).is_ok_and(|dtype| !dtype.is_float()),
@@ -165,7 +173,7 @@ pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     }
 }
 
-/// A scale of ones or a bias of zeros that a normalisation without a weight is exported with.
+/// Returns true for the scale of 1 or bias of 0 with which a normalisation without weights is exported.
 pub(super) fn is_unset(graph: &GraphProto, (node, slot): (usize, usize), data: &[f32]) -> bool {
     let constant = if slot == 1 { 1.0 } else { 0.0 };
     graph.node[node].op_type.ends_with("Normalization") && matches!(slot, 1 | 2) && data.iter().all(|&x| x == constant)
@@ -184,7 +192,7 @@ mod tests {
         (0..rows * columns).map(|flat| f(flat / columns, flat % columns)).collect()
     }
 
-    // A mask has one number beside its marks, or its marks on one side. A weight with an infinity is damaged.
+    // A mask has one other value, or masks one side of the diagonal. A weight with an infinity is damaged.
     #[test]
     fn masks_differ_from_damaged_weights() {
         let (inf, weight) = (f32::INFINITY, |r: usize, c: usize| (r * 4 + c) as f32 * 0.1 - 0.7);

@@ -1,7 +1,7 @@
-//! Flow of the data: initializers that only shift or scale an input, or that weight the loss, are constants of the source.
+//! Data flow: initializers that only shift or scale an input, or that weight the loss, are constants of the source.
 //!
-//! The loss's part of a model is what follows its labels. Labels are inputs that reach no weight: no product with a matrix, no
-//! convolution, no normalisation and no look-up of vectors.
+//! The loss part of a model is everything computed from the labels. Labels are inputs that reach no weight: no product
+//! with a matrix, no convolution, no normalisation and no lookup of vectors.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,23 +10,23 @@ use super::reads::Reads;
 use crate::node_name;
 use crate::pb::{GraphProto, NodeProto};
 
-/// How each value of a model depends on the data.
+/// Dependence of each value of a model on the data.
 pub(super) struct DataFlow<'a> {
     graph: &'a GraphProto,
     reads: &'a Reads<'a>,
     /// Values that depend on the elements of an input.
     data: HashSet<&'a str>,
-    /// Values that are an input, moved, shifted or scaled by constants; with the input's name.
+    /// Values that are an input, moved, shifted or scaled by constants. Maps them to the input's name.
     raw: HashMap<&'a str, &'a str>,
-    /// Values that depend on labels, with the labels' name.
+    /// Values that depend on labels. Maps them to the labels' name.
     labelled: HashMap<&'a str, &'a str>,
-    /// Values computed elementwise from logarithms: log-probabilities and losses of classes.
+    /// Values computed elementwise from logarithms: log-probabilities and per-class losses.
     logarithms: HashSet<&'a str>,
-    /// Sums and choices of these as well.
+    /// The same, including sums and selections.
     losses: HashSet<&'a str>,
 }
 
-/// The roles of an initializer that is not a weight.
+/// Role of an initializer that is not a weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Constant {
     /// It only shifts or scales an input: node and input.
@@ -35,7 +35,7 @@ pub(super) enum Constant {
     OfLoss(String, String),
 }
 
-/// Operators that move elements and change none, if they read data at input 0.
+/// Returns true for operators that move elements without changing them, if they read data at input 0.
 fn moves(op: &str) -> bool {
     matches!(
         op,
@@ -62,7 +62,7 @@ fn is_affine(op: &str) -> bool {
     matches!(op, "Add" | "Sub" | "Mul" | "Div")
 }
 
-/// Operators that have a weight, or that look vectors up.
+/// Returns true for operators that have a weight, or that look up vectors.
 fn has_weight(node: &NodeProto, slot: usize, tensors: &HashMap<&str, Tensor>) -> bool {
     let op = node.op_type.as_str();
     let table = || node.input.first().and_then(|name| tensors.get(name.as_str()));
@@ -128,8 +128,8 @@ impl<'a> DataFlow<'a> {
         }
     }
 
-    /// Returns true if `node` multiplies a matrix by a vector, and all that comes of it scales losses: so the weight of a class is looked
-    /// up by labels that are one-hot.
+    /// Returns true if `node` multiplies a matrix by a vector, and the result only scales losses. This is a lookup of
+    /// class weights by one-hot labels.
     fn looks_up_class_weight(&self, node: &'a NodeProto, slot: usize, tensors: &HashMap<&str, Tensor>) -> bool {
         let is_vector = |name: &String| {
             let shape = tensors.get(name.as_str()).map(|tensor| &tensor.shape);
@@ -157,7 +157,7 @@ impl<'a> DataFlow<'a> {
         scales
     }
 
-    /// The input that `node` moves, shifts or scales by what depends on no data.
+    /// Input that `node` moves, shifts or scales by values that do not depend on data.
     fn raw_of(&self, node: &NodeProto) -> Option<&'a str> {
         let op = node.op_type.as_str();
         let mut data = node.input.iter().enumerate().filter(|(_, name)| self.data.contains(name.as_str()));
@@ -183,7 +183,7 @@ impl<'a> DataFlow<'a> {
         false
     }
 
-    /// The nodes at which what `read_by` gives meets data: (node, slot).
+    /// Nodes at which values computed from `read_by` first meet data: (node, slot).
     pub fn meetings(&self, read_by: &[(usize, usize)]) -> Vec<(usize, usize)> {
         let mut open = read_by.to_vec();
         let mut seen: HashSet<(usize, usize)> = open.iter().copied().collect();
@@ -201,7 +201,7 @@ impl<'a> DataFlow<'a> {
         met
     }
 
-    /// The role of an initializer that `read_by` read, if it is not a weight.
+    /// Role of an initializer with the readers `read_by`, if it is not a weight.
     pub fn constant(&self, read_by: &[(usize, usize)], tensors: &HashMap<&str, Tensor>) -> Option<Constant> {
         let met = self.meetings(read_by);
         let node = |index: usize| &self.graph.node[index];
@@ -224,7 +224,7 @@ impl<'a> DataFlow<'a> {
         Some(Constant::OfLoss(called, labels.first()?.to_string()))
     }
 
-    /// The labels that meet what follows from `value`, if no weight does.
+    /// Labels in the computation after `value`, if no weight is.
     fn loss_behind(&self, value: &str, tensors: &HashMap<&str, Tensor>) -> Option<&'a str> {
         if self.reaches_weight(value, tensors) {
             return None;
@@ -238,8 +238,8 @@ impl<'a> DataFlow<'a> {
         reached.iter().filter_map(|name| self.labelled.get(name).copied()).min()
     }
 
-    /// Returns true if `read_by` may be of a constant of the source. It is subtracted or divides, or a layer takes it for data. Or it
-    /// scales what an output is, as the inverse of a scaling of targets does.
+    /// Returns true if `read_by` may read a constant of the source. Either it is subtracted or divides, or a layer
+    /// reads it in the position of data. Or it scales an output, like the inverse of a target scaling.
     pub fn is_doubtful(&self, read_by: &[(usize, usize)]) -> bool {
         let in_place_of_data = |&(at, slot): &(usize, usize)| {
             let node = &self.graph.node[at];
@@ -261,10 +261,10 @@ impl<'a> DataFlow<'a> {
         !met.is_empty() && (met.iter().all(inverse) || met.iter().all(last))
     }
 
-    /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, unless it is the bias of a
-    /// product or a convolution.
+    /// Node that adds `tensor` with the readers `read_by` to scores (a softmax follows) or to an output. `None` if it
+    /// is the bias of a product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
-        // Biases of other frameworks than PyTorch have axes of 1: before the channels, and after those of a convolution.
+        // Biases of frameworks other than PyTorch have axes of 1 before the channels, and after those of a convolution.
         let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));
         let of_channels = match tensor.shape.split_last() {
             Some((_, before)) => before.is_empty() || may_have_axes && before.iter().all(|extent| *extent == 1),
@@ -287,7 +287,7 @@ impl<'a> DataFlow<'a> {
         Some(format!("{} '{}'", node.op_type, node_name(node, first)))
     }
 
-    /// The product with a weight, or the convolution, that `value` comes from, moved.
+    /// Product with a weight, or convolution, from which `value` comes with at most moves in between.
     fn layer(&self, value: &str) -> Option<&NodeProto> {
         let mut value = value;
         for _ in 0..self.graph.node.len() {
@@ -304,14 +304,14 @@ impl<'a> DataFlow<'a> {
         None
     }
 
-    /// The number of kernels of a `Conv` whose kernels are stored: its output channels.
+    /// Number of output channels of a `Conv` with stored kernels.
     fn kernels(&self, layer: &NodeProto) -> Option<usize> {
         let name = layer.input.get(1).filter(|_| layer.op_type == "Conv")?;
         let kernels = self.graph.initializer.iter().find(|tensor| tensor.name == *name)?;
         usize::try_from(*kernels.dims.first()?).ok()
     }
 
-    /// Returns true if a softmax follows `node`, with nothing before it but shifts, scalings, moves and choices.
+    /// Returns true if a softmax follows `node`, with only shifts, scalings, moves and selections in between.
     fn is_score(&self, node: usize) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::from([node]);
@@ -329,7 +329,7 @@ impl<'a> DataFlow<'a> {
         false
     }
 
-    /// Returns true if only shifts, scalings and moves lie between `node` and the outputs.
+    /// Returns true if only shifts, scalings and moves are between `node` and the outputs.
     fn ends_in_outputs(&self, node: usize) -> bool {
         let outputs: HashSet<&str> = self.graph.output.iter().map(|output| output.name.as_str()).collect();
         let mut open = vec![node];
@@ -354,7 +354,7 @@ impl<'a> DataFlow<'a> {
     /// Returns true if `value` comes from a normalisation, whose scale follows it.
     fn is_normalised(&self, value: &str) -> bool {
         let mut value = value;
-        // The bound is the longest chain there can be.
+        // The number of nodes bounds the length of a chain.
         for _ in 0..self.graph.node.len() {
             let Some(node) = self.graph.node.iter().find(|node| node.output.iter().any(|name| name == value)) else {
                 return false;

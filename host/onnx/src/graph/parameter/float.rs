@@ -1,20 +1,20 @@
-//! The verdict on one initializer of floats.
+//! Decision on one float initializer.
 
 use super::super::QuantizedTensor;
 use crate::Tensor;
 
-/// A float initializer, alias or split, a trained `Constant`, or the output of a `DequantizeLinear` of constants.
+/// Float initializer, alias or split, trained `Constant`, or output of a `DequantizeLinear` of constants.
 pub struct Float {
     pub name: String,
     pub tensor: Tensor,
-    /// As it is stored, if as integers.
+    /// The stored form, if that is integers.
     pub quantized: Option<QuantizedTensor>,
     pub trained: bool,
     pub reason: String,
     pub note: Option<Note>,
 }
 
-/// Why an initializer is named in a warning.
+/// Reason why a warning names an initializer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
     /// It only shifts or scales an input, and is not trained.
@@ -23,16 +23,16 @@ pub enum Note {
     OfLoss,
     /// It is added to scores or outputs, is not a layer's bias, and is not trained.
     Unexplained,
-    /// It is not trained, for it may be a mask.
+    /// It may be a mask, and is not trained.
     Mask,
     /// It is trained, and may be a constant of the source.
     Doubtful,
-    /// It is trained apart from one of equal value, with which the exporter merged it.
+    /// It is trained separately from an initializer of equal value, with which the exporter merged it.
     Merged,
-    /// It is trained as one, and several nodes of one kind read it.
+    /// It is trained as one parameter, and several nodes with the same operator read it.
     Shared,
-    /// It is trained as the exporter computed it from parameters of the source.
+    /// It is trained in the form that the exporter computed from parameters of the source.
     Computed,
-    /// It is trained apart from a weight of equal values. Both may be a single weight.
+    /// It is trained separately from a weight of equal values. Both may be a single weight.
     Equal,
 }

@@ -1,4 +1,4 @@
-//! Shell patterns of initializers' names: `*` stands for any run of characters, `?` for one.
+//! Shell patterns for initializer names: `*` matches any run of characters, `?` matches one.
 
 /// Returns true if one of `patterns` matches all of `name`.
 pub fn any(patterns: &[String], name: &str) -> bool {

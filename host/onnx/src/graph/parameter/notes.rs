@@ -1,4 +1,4 @@
-//! Remarks on a model's parameters before training: one line each.
+//! Warnings about a model's parameters before training, one line each.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::source::{ExportRecord, call};
 
 const FLOAT: i32 = DataType::Float as i32;
 
-/// The names that a line lists at most.
+/// Maximum number of names in a line.
 const LISTED: usize = 4;
 
 fn list(names: &[&str]) -> String {
@@ -22,7 +22,7 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-/// The warnings on `floats`, and on biases that an exporter left out.
+/// Warnings about `floats`, and about biases that an exporter left out.
 pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Float]) -> Vec<String> {
     let mut lines = Vec::new();
     for (note, text) in [
@@ -89,7 +89,7 @@ pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Floa
     lines
 }
 
-/// Constants in nodes that layers read as their weights, and that are not parameters.
+/// Constants in nodes that layers read as weights and that are not parameters.
 fn constant_weights<'a>(graph: &'a GraphProto, floats: &[Float]) -> Vec<&'a str> {
     let is_weight = |name: &str| {
         graph.node.iter().any(|node| {
@@ -107,8 +107,8 @@ fn constant_weights<'a>(graph: &'a GraphProto, floats: &[Float]) -> Vec<&'a str>
     names.filter(|name| is_weight(name) && floats.iter().all(|float| float.name != *name)).collect()
 }
 
-/// Layers of a dynamo export without a bias. That exporter writes a linear layer without a bias as `MatMul`, and leaves biases of
-/// zeros out of `Gemm` and `Conv`. Before a normalisation over positions a convolution has no bias as a rule.
+/// Layers of a dynamo export without a bias. That exporter writes a linear layer without a bias as `MatMul`, and omits
+/// zero biases of `Gemm` and `Conv`. A convolution before a normalisation over positions usually has no bias.
 fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
     let is_dynamo = graph.node.iter().any(|node| node.name.starts_with("node_"));
     let trained: HashSet<&str> = floats.iter().filter(|float| float.trained).map(|float| float.name.as_str()).collect();
@@ -126,7 +126,7 @@ fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
         })
     };
     let has_none = |node: &&NodeProto| {
-        // A call that the exporter recorded names its bias, which is restored then.
+        // A call that the exporter recorded names its bias, which is then restored.
         call(node).is_none()
             && node.input.get(2).is_none_or(String::is_empty)
             && match node.op_type.as_str() {
@@ -147,7 +147,7 @@ fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
     })
 }
 
-/// Returns true if several nodes of one operator read a parameter.
+/// Returns true if several nodes with the same operator read the parameter.
 pub(super) fn is_shared(graph: &GraphProto, read_by: &[(usize, usize)]) -> bool {
     let nodes: HashSet<usize> = read_by.iter().map(|read| read.0).collect();
     let mut operators = HashSet::new();

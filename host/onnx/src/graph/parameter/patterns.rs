@@ -1,10 +1,11 @@
-//! Patterns that name an initializer as the exporter's file does.
+//! Patterns that use an initializer's name in the exported file.
 
 use super::{GraphOptions, glob};
 use crate::pb::GraphProto;
 use crate::source::stored;
 
-/// `options` with each pattern that matches names of the file (`val_0`, `onnx::MatMul_18`) in the names of the source, too.
+/// Extends `options`: a pattern that matches names of the file (`val_0`, `onnx::MatMul_18`) also matches the
+/// corresponding names of the source.
 pub(super) fn of_source(graph: &GraphProto, options: &GraphOptions) -> GraphOptions {
     let renamed: Vec<(&str, &str)> = stored(graph).collect();
     let names: Vec<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -16,7 +17,7 @@ pub(super) fn of_source(graph: &GraphProto, options: &GraphOptions) -> GraphOpti
     options
 }
 
-/// `pattern`, if it matches a name, and the names of the tensors that it matches in the file.
+/// Returns `pattern`, if it matches a name, and the names of the tensors that it matches in the file.
 fn in_source(pattern: String, names: &[&str], renamed: &[(&str, &str)]) -> Vec<String> {
     let one = [pattern];
     let found: Vec<String> =

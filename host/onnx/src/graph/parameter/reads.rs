@@ -1,4 +1,4 @@
-//! The nodes that read an initializer, and its role in each.
+//! Nodes that read an initializer, and its role in each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::{GraphOptions, Tensor, glob};
 use crate::pb::{GraphProto, NodeProto};
 use crate::source::{ExportRecord, call, module, stored};
 
-/// The nodes that matter, and what they read.
+/// Live nodes and their inputs.
 pub(super) struct Reads<'a> {
     /// Nodes that an output depends on.
     pub live: HashSet<usize>,
@@ -15,13 +15,13 @@ pub(super) struct Reads<'a> {
     pub aliases: Vec<(&'a str, &'a str)>,
     by_name: HashMap<&'a str, Vec<(usize, usize)>>,
     producer: HashMap<&'a str, usize>,
-    /// Nodes that pass a gradient on from an output.
+    /// Nodes through which a gradient from an output passes.
     sloped: HashSet<usize>,
-    /// Initializers of which the exporter recorded that each of their readers reads them in the source.
+    /// Initializers for which the exporter recorded that each of their readers reads them in the source.
     recorded: HashSet<String>,
-    /// Modules of the source that have a tensor of their own.
+    /// Modules of the source that own a tensor.
     modules: HashSet<&'a str>,
-    /// Modules, with a number from the second call on, that have a node.
+    /// Modules that have a node. From the second call on, the name has a number.
     calls: HashSet<String>,
 }
 
@@ -74,8 +74,8 @@ impl<'a> Reads<'a> {
         Reads { live, aliases, by_name, producer, sloped, recorded, modules, calls }
     }
 
-    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. A second call's name
-    /// ends in a number, unless a module has that name.
+    /// Module whose call contains `node` of a TorchScript export: `layer.0.fc` for `/layer.0_1/fc/MatMul`. The name of
+    /// a second call ends in a number, unless a module has that name.
     pub fn module(&self, node: &NodeProto) -> Option<String> {
         // A node of the top module has no scope.
         let path = node.name.strip_prefix('/')?;
@@ -97,23 +97,24 @@ impl<'a> Reads<'a> {
         Some(module)
     }
 
-    /// Returns true if one module of TorchScript has all these nodes.
+    /// Returns true if all these nodes belong to one module of TorchScript.
     pub fn are_of_one_module(&self, graph: &GraphProto, mut nodes: impl Iterator<Item = usize>) -> bool {
         let first = nodes.next().and_then(|node| self.module(&graph.node[node]));
         first.is_some() && nodes.all(|node| self.module(&graph.node[node]) == first)
     }
 
-    /// Returns true if the exporter recorded for each reader of an initializer that it reads the same in the source.
+    /// Returns true if the exporter recorded for each reader of the initializer that it reads the same tensor in the
+    /// source.
     pub fn is_recorded(&self, name: &str) -> bool {
         self.recorded.contains(name)
     }
 
-    /// Returns true if a gradient may come back from an output through input `slot` of `node`.
+    /// Returns true if a gradient from an output may pass through input `slot` of `node`.
     pub fn returns_gradients(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         self.sloped.contains(&node) && !stops_gradients(&graph.node[node], slot)
     }
 
-    /// The node that gives `name`.
+    /// Node that computes `name`.
     pub fn producer(&self, name: &str) -> Option<usize> {
         self.producer.get(name).copied()
     }
@@ -123,7 +124,8 @@ impl<'a> Reads<'a> {
         self.by_name.get(name).map_or(&[], |reads| reads.as_slice())
     }
 
-    /// The readers of `name`, grouped into the parameters that they read: one group, unless equal values were merged.
+    /// Readers of `name`, grouped by the parameter that they read. There is a single group unless equal values were
+    /// merged.
     pub fn layers(
         &self,
         graph: &GraphProto,
@@ -143,7 +145,7 @@ impl<'a> Reads<'a> {
         let mut is_one_layer =
             || groups.keys().any(|&node| !self.weights(graph, node, tensors, uniform).all(|own| weights.insert(own)));
         let is_given = !options.parameter.is_empty();
-        // An adapter starts from zeros, and is one for all readers of its weight.
+        // An adapter starts from zeros, and is one parameter for all readers of its weight.
         let is_adapter = options.adapters.iter().any(|adapter| adapter == name);
         let split = !is_given
             && !is_adapter
@@ -151,7 +153,7 @@ impl<'a> Reads<'a> {
         if split { groups.into_values().collect() } else { vec![read_by.to_vec()] }
     }
 
-    /// The weights that tell layers apart: what `node` reads, and, where it adds a bias, the node before it.
+    /// Weights that distinguish layers: those that `node` reads, and, if it adds a bias, those of the node before it.
     fn weights<'b>(
         &'b self,
         graph: &'b GraphProto,
@@ -169,7 +171,7 @@ impl<'a> Reads<'a> {
         own.into_iter()
     }
 
-    /// The initializer that is added to what `node`, a product or a convolution, gives.
+    /// Initializer that is added to the output of `node`, a product or a convolution.
     pub fn bias_after(&self, graph: &'a GraphProto, node: usize) -> Option<&'a str> {
         let (node, output) = (&graph.node[node], graph.node[node].output.first()?);
         if let Some(bias) = node.input.get(2).filter(|name| !name.is_empty()) {
@@ -181,10 +183,10 @@ impl<'a> Reads<'a> {
         graph.initializer.iter().any(|tensor| tensor.name == *bias).then_some(bias.as_str())
     }
 
-    /// The node, and its input, that a read leads to through nodes that only reshape.
+    /// Final node and input slot of a read, after nodes that only reshape.
     pub fn end_of(&self, graph: &GraphProto, (mut node, mut slot): (usize, usize)) -> (usize, usize) {
         let only_reshapes = |op: &str| matches!(op, "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose");
-        // The bound is the longest chain there can be.
+        // The number of nodes bounds the length of a chain.
         for _ in 0..graph.node.len() {
             if slot != 0 || !only_reshapes(&graph.node[node].op_type) {
                 break;
@@ -197,8 +199,8 @@ impl<'a> Reads<'a> {
         (node, slot)
     }
 
-    /// Returns true if `node` is the `InstanceNormalization` of an exported GroupNorm (it normalises a reshape into groups), and
-    /// `slot` its scale or bias.
+    /// Returns true if `node` is the `InstanceNormalization` of an exported GroupNorm, and `slot` its scale or bias.
+    /// Such a node normalises a reshape into groups.
     pub fn is_decomposed_group_norm(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         let norm = &graph.node[node];
         let reshaped = || {
@@ -209,7 +211,7 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// The nodes on which an output depends otherwise than by comparisons, integers and steps.
+/// Nodes with a path to an output that includes more than comparisons, integers and steps.
 fn sloped(graph: &GraphProto) -> HashSet<usize> {
     let mut reached: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     let mut sloped = HashSet::new();
@@ -223,7 +225,7 @@ fn sloped(graph: &GraphProto) -> HashSet<usize> {
     sloped
 }
 
-/// The modules by the names of TorchScript's nodes, and those around them.
+/// Modules in the names of TorchScript's nodes, and the modules that contain them.
 fn calls(graph: &GraphProto) -> HashSet<String> {
     let paths = graph.node.iter().filter_map(|node| module(&node.name));
     let around = |path: String| {
@@ -233,7 +235,7 @@ fn calls(graph: &GraphProto) -> HashSet<String> {
     paths.flat_map(around).collect()
 }
 
-/// The modules of the initializers that have the source's names.
+/// Modules of the initializers that have names from the source.
 fn modules(graph: &GraphProto) -> HashSet<&str> {
     let renamed: HashSet<&str> = stored(graph).map(|(name, _)| name).collect();
     let identities = graph.node.iter().filter(|node| node.op_type == "Identity").flat_map(|node| &node.output);
@@ -249,7 +251,7 @@ pub(super) fn is_exchange(node: &NodeProto) -> bool {
     node.output.first().is_some_and(|copy| node.name.strip_suffix("/tied") == Some(copy))
 }
 
-/// The role of input `slot` of an operator.
+/// Role of input `slot` of an operator.
 pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
         ("Conv" | "ConvTranspose" | "GRU" | "LSTM" | "RNN", 1) | ("MatMul", _) | ("Gemm", 0 | 1) => "weight",
@@ -269,7 +271,7 @@ pub(super) fn role(op: &str, slot: usize) -> &'static str {
     }
 }
 
-/// Returns true if `op` is a layer with weights. A mask is added, multiplied or chosen from, and no layer reads one.
+/// Returns true if `op` is a layer with weights. Masks are added, multiplied or selected from, and no layer reads them.
 pub(super) fn is_layer(op: &str) -> bool {
     match op {
         "MatMul" | "Gemm" | "Conv" | "ConvTranspose" | "GRU" | "LSTM" | "RNN" | "Einsum" | "PRelu" => true,
@@ -277,7 +279,7 @@ pub(super) fn is_layer(op: &str) -> bool {
     }
 }
 
-/// Inputs that configure an operator, or that it counts itself.
+/// Inputs that configure an operator, or that the operator itself counts.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
     matches!(
         (op, slot),

@@ -1,14 +1,14 @@
-//! Tied weights: one tensor that several layers use, and of which an exporter stored several initializers.
+//! Tied weights: one tensor with several uses, for which an exporter stored several initializers.
 //!
-//! Constant folding stores the transpose that an output layer takes of an embedding as a second initializer
-//! (`onnx::MatMul_30`, `val_11`), and a linear layer that is applied twice as two. Such a copy is read from the first
-//! again: it is one parameter, in the layout and under the name of its first use.
+//! Constant folding stores the transpose of an embedding that an output layer uses as a second initializer
+//! (`onnx::MatMul_30`, `val_11`). It stores a linear layer that is applied twice as two initializers. Here, readers of
+//! such a copy read the original again. It is one parameter, in the layout and under the name of its first use.
 //!
-//! Equal values prove that only where they cannot be equal by accident. So a copy has rank 2 or more and at least
-//! [`DISTINCT`] different values, and it is the transpose of the first, or, in the same order, it has a name that an
-//! exporter invented. Layers copied before training (`nn.TransformerEncoder`) are equal too, in the same order: they are
-//! told from one layer applied twice by the scopes in the names of the nodes that read them, and by a layer's bias.
-//! If the exporter recorded that both come from a single parameter of the source, any equal values prove it.
+//! Equal values prove a tie only if they cannot be equal by chance. So a copy must have rank 2 or more and at least
+//! [`DISTINCT`] distinct values. It must be the transpose of the original, or have the same order and a name that an
+//! exporter generated. Layers copied before training (`nn.TransformerEncoder`) also have equal values in the same
+//! order. They differ from one layer applied twice in the scopes in the names of their readers, and in their biases. If
+//! the exporter recorded that both come from a single parameter of the source, any equal values prove a tie.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,15 +22,16 @@ use crate::scopes::has_branches;
 use crate::source::{ExportRecord, is_exporters_name, stored};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
-/// Fewer different values prove nothing: masks, identities, initial values that are all equal.
+/// Minimum number of distinct values. Fewer prove nothing: masks, identities, and constant initial values also have
+/// few.
 const DISTINCT: usize = 16;
 
-/// How a copy's values lie.
+/// Layout of a copy's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Form {
-    /// As the first's.
+    /// Same as the original.
     Same,
-    /// In the same order, in another shape.
+    /// Same order, another shape.
     Reshaped,
     /// Rows and columns exchanged.
     Transposed,
@@ -46,7 +47,7 @@ impl std::fmt::Display for Form {
     }
 }
 
-/// An initializer, or an alias, that holds another one's values.
+/// Initializer or alias with the values of another.
 pub(in super::super) struct Tie {
     pub copy: String,
     pub of: String,
@@ -60,11 +61,11 @@ struct Evidence<'a> {
     reads: Reads<'a>,
     record: ExportRecord,
     tensors: HashMap<&'a str, Tensor>,
-    /// Initializers whose names the source does not have.
+    /// Initializers with names that are not in the source.
     renamed: HashSet<&'a str>,
 }
 
-/// The copies in `graph`.
+/// Finds the copies in `graph`.
 pub(in super::super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
     if !options.parameter.is_empty() {
         return Ok(Vec::new());
@@ -106,7 +107,7 @@ pub(in super::super) fn find(graph: &GraphProto, options: &GraphOptions) -> Resu
     Ok(ties)
 }
 
-/// Fails if a pattern names nothing but copies.
+/// Fails if a pattern matches only copies.
 fn check_patterns(options: &GraphOptions, tensors: &HashMap<&str, Tensor>, ties: &[Tie]) -> Result<(), GraphError> {
     for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
@@ -127,7 +128,8 @@ fn check_patterns(options: &GraphOptions, tensors: &HashMap<&str, Tensor>, ties:
 }
 
 impl<'a> Evidence<'a> {
-    /// The initializers that may hold copies: those that the source names first, then in the order of their first use.
+    /// Initializers that may be copies. Those named in the source come first, then the others in the order of their
+    /// first use.
     fn candidates(&self) -> Vec<&'a str> {
         let first_use = |name: &str| self.reads.of_name(name).first().map(|read| read.0);
         let may_be = |name: &str, tensor: &Tensor| {
@@ -144,16 +146,16 @@ impl<'a> Evidence<'a> {
         is_exporters_name(name) || self.renamed.contains(name)
     }
 
-    /// The parameter of the source that an initializer is, or was folded from alone.
+    /// Parameter of the source that the initializer is, or from which alone it was folded.
     fn origin(&self, name: &str) -> Option<&str> {
         <[&str; 1]>::try_from(self.record.parameters(name)).ok().map(|[origin]| origin)
     }
 
-    /// The form in which `copy` holds the values of `first`, if both are a single weight.
+    /// Layout of the values of `first` in `copy`, if both are a single weight.
     fn form(&self, first: &str, copy: &str) -> Option<Form> {
         let (a, b) = (&self.tensors[first], &self.tensors[copy]);
         match (self.origin(first), self.origin(copy)) {
-            // One that is not folded has the source's layout, and what was folded has another.
+            // An unfolded initializer has the layout of the source, and a folded initializer has another layout.
             (Some(one), Some(other)) if one == other => {
                 let exchanged = self.record.folded_from(first).is_none();
                 transposed(a, b).filter(|_| exchanged).or_else(|| same(a, b)).or_else(|| transposed(a, b))
@@ -163,17 +165,18 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns true if equal values in the same order are one layer's: an exporter named the copy, and not for another layer.
+    /// Returns true if equal values in the same order belong to one layer. An exporter generated the copy's name, and
+    /// not for another layer.
     fn proves_one_layer(&self, first: &str, copy: &str) -> bool {
         self.is_invented(copy) && (!self.is_invented(first) || self.is_one_layer(first, copy))
     }
 
-    /// Returns true if a single module reads both, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`, or the same bias is added after
-    /// both.
+    /// Returns true if a single module reads both, such as `/layers.0/linear` in `/layers.0/linear/MatMul_1`. Also if
+    /// the same bias is added after both.
     fn is_one_layer(&self, first: &str, copy: &str) -> bool {
         let reader = |name: &str| Some(self.reads.of_name(name).first()?.0);
         let (Some(one), Some(other)) = (reader(first), reader(copy)) else { return false };
-        // Biases of zeros may be merged.
+        // Zero biases may have been merged.
         let is_own = |bias: &&str| self.tensors.get(bias).is_some_and(|tensor| !is_uniform(tensor));
         let bias = |node: usize| self.reads.bias_after(self.graph, node).filter(is_own);
         self.reads.are_of_one_module(self.graph, [one, other].into_iter())
@@ -181,7 +184,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// `model` with every copy read from the first of its kind.
+/// `model`, with the readers of every copy reading the original.
 fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     let mut model = model.clone();
     if let Some(graph) = model.graph.as_mut() {
@@ -190,7 +193,7 @@ fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     model
 }
 
-/// [`retie`], of a graph: none if nothing is tied.
+/// [`retie`] for a graph. `None` if nothing is tied.
 pub(in super::super) fn retie_graph(
     graph: &GraphProto,
     options: &GraphOptions,
@@ -201,7 +204,7 @@ pub(in super::super) fn retie_graph(
     Ok((!ties.is_empty()).then_some(tied))
 }
 
-/// Every copy in `graph` is read from the first of its kind.
+/// Makes the readers of every copy in `graph` read the original.
 fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     let mut nodes = Vec::new();
     for tie in ties {
@@ -233,7 +236,7 @@ fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     graph.node.splice(0..0, nodes);
 }
 
-/// The `weights` whose values another has, too.
+/// Those of `weights` with the same values as another.
 pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
     let mut by_size: HashMap<usize, Vec<(&'a str, &Tensor)>> = HashMap::new();
     let mut found = HashSet::new();
@@ -247,7 +250,7 @@ pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
     found
 }
 
-/// The form in which `copy` holds the values of `first`. `None` if they differ or prove nothing.
+/// Layout of the values of `first` in `copy`. `None` if the values differ or prove nothing.
 fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
     let form = same(first, copy).or_else(|| transposed(first, copy))?;
     let mut seen = Vec::with_capacity(DISTINCT);
@@ -262,14 +265,14 @@ fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
     None
 }
 
-/// The same values in the same order.
+/// `Same` or `Reshaped`, if the values are equal in the same order.
 fn same(first: &Tensor, copy: &Tensor) -> Option<Form> {
     let bits = |x: &f32| x.to_bits();
     let equal = first.as_f32()?.iter().map(bits).eq(copy.as_f32()?.iter().map(bits));
     equal.then_some(if first.shape == copy.shape { Form::Same } else { Form::Reshaped })
 }
 
-/// The same values with rows and columns exchanged.
+/// `Transposed`, if the values are equal after a transpose.
 fn transposed(first: &Tensor, copy: &Tensor) -> Option<Form> {
     let (a, b) = (first.as_f32()?, copy.as_f32()?);
     let [row_axis, column_axis] = matrix(&first.shape)?;
@@ -281,7 +284,7 @@ fn transposed(first: &Tensor, copy: &Tensor) -> Option<Form> {
     (exchanged == copy.shape && (0..rows).all(equal)).then_some(Form::Transposed)
 }
 
-/// The two axes of more than one element, where there are two.
+/// The two axes with more than one element, if there are exactly two.
 fn matrix(shape: &[usize]) -> Option<[usize; 2]> {
     let long: Vec<usize> = (0..shape.len()).filter(|&axis| shape[axis] > 1).collect();
     <[usize; 2]>::try_from(long).ok()
@@ -291,16 +294,16 @@ fn is_output(graph: &GraphProto, name: &str) -> bool {
     graph.output.iter().any(|output| output.name == name)
 }
 
-/// `model` as its graph is built: each tied weight is one initializer, which all its uses read. The trained model is
-/// written into this one.
+/// `model` in the form from which its graph is built: each tied weight is one initializer that all its uses read. The
+/// trained parameters are written to this model.
 ///
 /// # Errors
-/// [`GraphError`] where a tensor cannot be read, or an option names a copy.
+/// [`GraphError`] if a tensor cannot be read, or an option names a copy.
 pub fn retie<'a>(model: &'a ModelProto, options: &GraphOptions) -> Result<Cow<'a, ModelProto>, GraphError> {
     let Some(graph) = &model.graph else {
         return Ok(Cow::Borrowed(model));
     };
-    // Branches may read what the outer graph seems not to.
+    // Subgraphs may read tensors that seem unused in the outer graph.
     if has_branches(graph) {
         return Ok(Cow::Borrowed(model));
     }

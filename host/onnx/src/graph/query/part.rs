@@ -1,14 +1,16 @@
-//! A part of a graph as a graph of its own.
+//! Extracts a part of a graph as a separate graph.
 
 use super::super::{Graph, Node, Origin, Parameter, Value, ValueId};
 
 impl Graph {
-    /// The part that computes `outputs` from `inputs`. Its data inputs are `inputs`, in this order, whether an output depends on them or not:
-    /// values of this graph, with the samples on axis 0 alone. It has the nodes, parameters and constants that lie between.
+    /// Returns the part that computes `outputs` from `inputs`. Its data inputs are `inputs` in this order, including
+    /// those that no output depends on. They must be values of this graph with the samples on axis 0 alone. The part
+    /// has the nodes, parameters and constants in between.
     ///
     /// # Panics
     ///
-    /// An output depends on a data input that is not among `inputs`, or on another output of a node that makes one of them.
+    /// Panics if an output depends on a data input that is not in `inputs`. Also if it depends on another output of a
+    /// node that computes one of `inputs`.
     #[must_use]
     pub fn part(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Graph {
         let mut reached = vec![false; self.values.len()];
@@ -59,7 +61,7 @@ impl Graph {
     }
 }
 
-/// The place of each flag that is true among those.
+/// Index of each true flag among all true flags.
 fn places(flags: &[bool]) -> Vec<Option<usize>> {
     let mut next = 0..;
     flags.iter().map(|flag| if *flag { next.next() } else { None }).collect()

@@ -1,4 +1,4 @@
-//! `ArgMax`, `ArgMin`, `OneHot`: integers from data and back, within samples.
+//! `ArgMax`, `ArgMin`, `OneHot` and `TopK`: indices from data and back, within samples.
 
 use super::super::DType;
 use super::super::node::{Outcome, Rewritten, Ruled, Shaped, Site, Source, Step};
@@ -24,7 +24,7 @@ pub(in super::super) fn arg(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: DType::I64, shape, batch }]))
 }
 
-/// `TopK` of a constant number along one axis: values, and their places.
+/// `TopK` with constant `k` along one axis: values and their indices.
 pub(in super::super) fn top_k(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
     let axis = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
@@ -40,7 +40,7 @@ pub(in super::super) fn top_k(site: &Site<'_>) -> Ruled {
     };
     let outputs = &site.node.output;
     if outputs.len() < 2 || outputs.iter().any(String::is_empty) {
-        // The gradient of the values needs their places.
+        // The gradient of the values needs their indices.
         let mut whole = site.node.clone();
         let first = outputs.iter().find(|name| !name.is_empty()).cloned().unwrap_or_default();
         whole.output = (0..2)
@@ -55,7 +55,7 @@ pub(in super::super) fn top_k(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![values, places]))
 }
 
-/// `OneHot` of a constant depth: inputs indices and values (off, on), the depth being that of the output.
+/// `OneHot` of a constant depth, which is that of the output. The inputs are indices and values (off, on).
 pub(in super::super) fn one_hot(site: &Site<'_>) -> Ruled {
     let (indices, values) = (site.data(0)?, site.data(2)?);
     if indices.shaped.dtype.is_float() || values.shaped.shape != [2] || values.shaped.batch.is_some() {

@@ -1,4 +1,4 @@
-//! `Attention` and `RotaryEmbedding` (operator set 23), written out.
+//! `Attention` and `RotaryEmbedding` (opset 23), rewritten to simpler operators.
 
 use super::super::affine::Affine;
 use super::super::node::{Ruled, Site};
@@ -6,7 +6,8 @@ use super::super::{DType, GraphError, Value};
 use super::rewrite::Rewrite;
 use crate::{attr_float, attr_int, make_attr_int, make_attr_ints};
 
-/// The axes of queries, keys and values, of which each may be a multiple of the number of samples: `[batch, heads, positions, width]`.
+/// Axes of queries, keys and values: `[batch, heads, positions, width]`. The batch may be a multiple of the number of
+/// samples.
 struct Heads {
     batch: Affine,
     heads: usize,
@@ -15,7 +16,8 @@ struct Heads {
 }
 
 impl Heads {
-    /// Of a value `[batch, heads, positions, width]`, or `[batch, positions, heads · width]` with the heads that attribute `count` names.
+    /// Axes of a value `[batch, heads, positions, width]`, or `[batch, positions, heads · width]` with the number of
+    /// heads in attribute `count`.
     fn of(site: &Site<'_>, x: &Value, count: &str) -> Result<Self, GraphError> {
         if x.batch.is_some_and(|at| at.axis != 0) {
             return Err(site.mixes(format!("'{}' does not hold its samples along axis 0", x.name), "put them there"));
@@ -44,8 +46,8 @@ fn exchanged() -> Vec<crate::pb::AttributeProto> {
     vec![make_attr_ints("perm", &[0, 2, 1, 3])]
 }
 
-/// `Attention` without caches: `softmax(Q Kᵀ · scale + mask) V`, with 0 for a query that sees no key. Queries of the heads that share keys
-/// are rows of one product.
+/// `Attention` without caches: `softmax(Q Kᵀ · scale + mask) V`, and 0 for a query whose keys are all masked. The
+/// queries of heads that share keys are rows of one product.
 pub(in super::super) fn attention(site: &Site<'_>) -> Ruled {
     refuse_caches(site)?;
     let attributes = site.attributes();
@@ -106,7 +108,7 @@ fn refuse_caches(site: &Site<'_>) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// The softmax of `scores` over the keys that the mask and the order of positions let a query see.
+/// Softmax of `scores` over the keys that the mask and the causal order leave visible to a query.
 fn probabilities(
     site: &Site<'_>,
     out: &mut Rewrite<'_>,
@@ -151,7 +153,8 @@ fn probabilities(
     Ok(out.node("Where", &[&is_nan, &zero, &p], vec![]))
 }
 
-/// `RotaryEmbedding`: the first features of each head are turned by angles, in pairs of halves or, interleaved, of neighbours.
+/// `RotaryEmbedding`: rotates the first features of each head by angles, in pairs of halves or (interleaved) of
+/// neighbours.
 pub(in super::super) fn rotary(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
     let heads = Heads::of(site, x, "num_heads")?;
@@ -167,7 +170,7 @@ pub(in super::super) fn rotary(site: &Site<'_>) -> Ruled {
     let half = (turned / 2) as i64;
     let mut out = Rewrite::of(site);
     let names = &site.node.input;
-    // Joined heads come after the positions.
+    // Merged heads come after the positions.
     let (mut data, place, whole) = match x.shape.len() {
         4 => (names[0].clone(), 1, None),
         _ => {

@@ -1,4 +1,4 @@
-//! `Shape`, `Size`, `ConstantOfShape`, `Cast`, `CastLike`: where data and shape arithmetic meet.
+//! `Shape`, `Size`, `ConstantOfShape`, `Cast`, `CastLike`: operators between data and shape arithmetic.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, Item, MAX_EXTENT, MAX_FOLDED, MAX_RANK, Outcome, Ruled, Shaped, Site};
@@ -6,7 +6,7 @@ use super::super::{BatchAxis, DType, Tensor, TensorData};
 use super::rewrite::Rewrite;
 use crate::{attr_int, attr_tensor, data_type, decode_tensor, make_attr_int};
 
-/// `Shape`: the extents, the batch axis as a multiple of the number of samples.
+/// `Shape`: the extents, with the batch axis as a multiple of the number of samples.
 pub(in super::super) fn shape(site: &Site<'_>) -> Ruled {
     let extents = extents(site)?;
     let rank = extents.len() as i64;
@@ -26,7 +26,7 @@ pub(in super::super) fn size(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Ints(Ints { dtype: DType::I64, shape: vec![], entries: vec![total] }))
 }
 
-/// `EyeLike`: ones on a diagonal of a matrix of the input's shape.
+/// `EyeLike`: 1 on a diagonal of a matrix of the input's shape, 0 elsewhere.
 pub(in super::super) fn eye_like(site: &Site<'_>) -> Ruled {
     let extents = extents(site)?.into_iter().map(Affine::constant).collect::<Option<Vec<_>>>();
     let Some([rows, columns]) = extents.as_deref() else {
@@ -72,7 +72,7 @@ fn extents(site: &Site<'_>) -> Result<Vec<Affine>, super::super::GraphError> {
     Ok(value.shape.iter().enumerate().map(extent).collect())
 }
 
-/// `ConstantOfShape`: one value everywhere; with the batch in the shape it is a constant, expanded.
+/// `ConstantOfShape`: the same value everywhere. If the shape includes the batch, it is an expanded constant.
 pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
     let target = site.ints(0)?;
     let value = match attr_tensor(site.attributes(), "value") {
@@ -151,7 +151,7 @@ pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype, ..Shaped::of(value) }]))
 }
 
-/// `CastLike`, as the `Cast` to the type of its second input, of which nothing else counts.
+/// `CastLike`, as a `Cast` to the type of its second input, whose values do not matter.
 pub(in super::super) fn cast_like(site: &Site<'_>) -> Ruled {
     let dtype = match site.inputs.get(1) {
         Some(Some(Item::Ints(ints))) => ints.dtype,

@@ -21,8 +21,8 @@ pub(in super::super) fn conv(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
-/// `ConvTranspose`: `X [N, C, ...]`, `W [C, M/group, ...]`, `B [M]`. Padding that follows from `auto_pad` or
-/// `output_shape` is written out.
+/// `ConvTranspose`: `X [N, C, ...]`, `W [C, M/group, ...]`, `B [M]`. Padding from `auto_pad` or `output_shape` becomes
+/// explicit.
 pub(in super::super) fn conv_transpose(site: &Site<'_>) -> Ruled {
     let (x, w) = operands(site)?;
     let group = usize::try_from(attr_int(site.attributes(), "group", 1)).unwrap_or(0);

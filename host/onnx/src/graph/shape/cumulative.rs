@@ -1,12 +1,12 @@
-//! `CumSum`: running sums along an axis within samples.
+//! `CumSum`: cumulative sums along an axis, within samples.
 
 use super::super::node::{Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{GraphError, Tensor, TensorData};
 
-/// Sums of floats are products with a matrix of this many rows and columns at most.
+/// Maximum length of float sums, which are products with a square matrix of this size.
 const LONGEST: usize = 4096;
 
-/// `CumSum` of floats or integers along a constant axis, which is written as a scalar.
+/// `CumSum` of floats or integers along a constant axis, given as a scalar.
 pub(in super::super) fn cumulative(site: &Site<'_>) -> Ruled {
     let x = site.value(0)?;
     let axis = axis(site, x.shape.len())?;
@@ -25,7 +25,7 @@ pub(in super::super) fn cumulative(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Steps { steps: vec![step], outputs: vec![0] })
 }
 
-/// The axis along which it sums.
+/// Axis of the sum.
 pub(in super::super) fn axis(site: &Site<'_>, rank: usize) -> Result<usize, GraphError> {
     match site.constants(1)?.as_deref() {
         Some(&[axis]) => site.axis(axis, rank),

@@ -1,4 +1,5 @@
-//! `DepthToSpace` and `SpaceToDepth`: blocks of channels and of places, written as a reshape, a transpose and a reshape.
+//! `DepthToSpace` and `SpaceToDepth`: blocks of channels and positions, rewritten as a reshape, a transpose and a
+//! reshape.
 
 use super::super::node::{Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{GraphError, Value};

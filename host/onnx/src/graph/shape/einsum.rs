@@ -1,9 +1,9 @@
-//! `Einsum`, written as sums, transposes, reshapes and products that have rules of their own.
+//! `Einsum`, rewritten as sums, transposes, reshapes and products, which have their own rules.
 //!
-//! Operands are taken in one after the other. A label that nothing else needs is summed at once. Two operands then have
-//! labels of both that stay (leading axes of a `MatMul`), labels of both that are summed (its inner extent) and labels
-//! of one (its rows and columns); where nothing is summed the product is a `Mul`. The samples' label leads, so that a
-//! weight stays a matrix, or a stack of them, and its gradient factored.
+//! Operands are contracted from left to right. A label that nothing else needs is summed at once. Two operands then
+//! have three kinds of labels. Common labels that stay are leading axes of a `MatMul`. Common labels that are summed
+//! are its inner extent. Labels of one operand are its rows and columns. If nothing is summed, the product is a `Mul`.
+//! The samples' label comes first. So a weight stays a matrix or a stack of matrices, and its gradient stays factored.
 
 use super::super::affine::Affine;
 use super::super::node::{Ruled, Site};
@@ -11,17 +11,17 @@ use super::super::{GraphError, Value};
 use super::rewrite::Rewrite;
 use crate::{make_attr_int, make_attr_ints};
 
-/// A letter, or an axis of an ellipsis, which count from the last.
+/// Letter, or an axis of an ellipsis, counted from the last axis.
 type Label = u32;
 
 const ELLIPSIS: Label = 0x11_0000;
 
-/// A tensor with named axes.
+/// Tensor with named axes.
 #[derive(Clone)]
 struct Operand {
-    /// Its name in the graph.
+    /// Name in the graph.
     name: String,
-    /// Its name in messages.
+    /// Name in messages.
     called: String,
     labels: Vec<Label>,
     extents: Vec<Affine>,
@@ -37,7 +37,7 @@ impl Operand {
     }
 }
 
-/// `Einsum` of operands none of which repeats a label.
+/// `Einsum` without a repeated label within an operand.
 pub(in super::super) fn einsum(site: &Site<'_>) -> Ruled {
     let values = (0..site.inputs.len()).map(|index| site.float(index)).collect::<Result<Vec<_>, _>>()?;
     let equation: String = site.attr_string("equation", "").chars().filter(|c| !c.is_whitespace()).collect();
@@ -109,7 +109,7 @@ fn show(label: Label) -> String {
     char::from_u32(label).map_or("...".to_string(), String::from)
 }
 
-/// The labels of the result: as written, or the ellipsis and then every label that is there once, in order.
+/// Labels of the result: as written, or the ellipsis and then every label that occurs once, in order.
 fn output_labels(site: &Site<'_>, operands: &[Operand], result: Option<&str>) -> Result<Vec<Label>, GraphError> {
     let all: Vec<Label> = operands.iter().flat_map(|operand| &operand.labels).copied().collect();
     let mut hidden: Vec<Label> = all.iter().copied().filter(|&label| label >= ELLIPSIS).collect();
@@ -140,7 +140,7 @@ fn output_labels(site: &Site<'_>, operands: &[Operand], result: Option<&str>) ->
     }
 }
 
-/// Drops axes of one element that meet longer ones, as broadcasting has it.
+/// Drops axes of extent 1 that broadcast to longer axes.
 fn squeeze(rewrite: &mut Rewrite<'_>, operand: &mut Operand, other: &Operand) {
     let one = Affine::fixed(1);
     let is_spread = |axis: &usize| {
@@ -202,7 +202,7 @@ fn transpose(rewrite: &mut Rewrite<'_>, operand: Operand, labels: &[Label]) -> O
     Operand { name, labels: labels.to_vec(), extents, ..operand }
 }
 
-/// The name of `operand` with its axes, in the order of `groups`, merged group by group.
+/// Name of `operand` after its axes are ordered by `groups` and each group is merged.
 fn grouped(
     site: &Site<'_>,
     rewrite: &mut Rewrite<'_>,
@@ -223,7 +223,7 @@ fn grouped(
     Ok(rewrite.node("Reshape", &[&operand.name, &target], vec![]))
 }
 
-/// The product of two operands, summed over their common labels that are not wanted.
+/// Product of two operands, summed over their common labels that are not in the result.
 fn product(
     site: &Site<'_>,
     rewrite: &mut Rewrite<'_>,
@@ -232,7 +232,7 @@ fn product(
     wanted: &[Label],
 ) -> Result<Operand, GraphError> {
     check(site, &a, &b, wanted)?;
-    // The product commutes: where one operand alone has the samples it is the left one.
+    // The product commutes. If only one operand has the samples, it becomes the left operand.
     let (a, b) = if a.samples().is_none() && b.samples().is_some() { (b, a) } else { (a, b) };
     let samples = a.samples();
     let in_order = |labels: &[Label], keep: &dyn Fn(Label) -> bool| -> Vec<Label> {
@@ -244,7 +244,7 @@ fn product(
     let mut rows = in_order(&a.labels, &|label| !b.labels.contains(&label));
     let columns = in_order(&b.labels, &|label| !a.labels.contains(&label));
     let extent = |label: Label| a.extent(label).or(b.extent(label)).unwrap_or(Affine::fixed(1));
-    // The samples lead, whether both operands have them or one is the same for all.
+    // The samples come first, whether both operands have them or only one.
     let alone: Vec<Label> = samples.filter(|label| rows.contains(label)).into_iter().collect();
     rows.retain(|label| !alone.contains(label));
     shared.sort_by_key(|&label| Some(label) != samples);
@@ -263,7 +263,7 @@ fn product(
         let single = |labels: &[Label]| labels.iter().map(|&label| vec![label]).collect::<Vec<_>>();
         let lead = single(&shared);
         let own_lead = single(&alone);
-        // A matrix on the right takes any number of rows' axes.
+        // A matrix on the right supports any number of row axes.
         let row_groups = if shared.is_empty() && !(alone.is_empty() && rows.is_empty()) {
             single(&rows)
         } else {
@@ -286,7 +286,7 @@ fn product(
     Ok(Operand { name, called, labels, extents })
 }
 
-/// Common labels have one extent, and samples meet their own.
+/// Checks that common labels have one extent, and that samples only meet the same samples.
 fn check(site: &Site<'_>, a: &Operand, b: &Operand, wanted: &[Label]) -> Result<(), GraphError> {
     if let (Some(own), Some(other)) = (a.samples(), b.samples())
         && own != other

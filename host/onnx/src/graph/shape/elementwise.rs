@@ -1,22 +1,23 @@
-//! Elementwise operators: one input keeps everything; several broadcast, and their batch axes must meet.
+//! Elementwise operators. One input keeps shape and batch axis. Several inputs broadcast, and their batch axes must
+//! match.
 
 use super::super::batch::show;
 use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, DType, GraphError};
 use crate::attr_int;
 
-/// Activations and other functions of one float element.
+/// Elementwise activations and other functions of one float.
 pub(in super::super) fn unary(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(site.float(0)?)]))
 }
 
-/// `Abs`, `Neg`, `Sign`: of floats and integers.
+/// `Abs`, `Neg`, `Sign` of floats and integers.
 pub(in super::super) fn signed(site: &Site<'_>) -> Ruled {
     let x = number(site, 0)?;
     Ok(Outcome::Node(vec![x.shaped]))
 }
 
-/// `IsInf`, `IsNaN`: whether a float is so.
+/// `IsInf`, `IsNaN`: tests on floats.
 pub(in super::super) fn probe(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: DType::Bool, ..Shaped::of(site.float(0)?) }]))
 }
@@ -34,14 +35,14 @@ pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
     combined(site, &operands, dtype)
 }
 
-/// `Pow`: the exponent may have another type than the base.
+/// `Pow`. The type of the exponent may differ from that of the base.
 pub(in super::super) fn pow(site: &Site<'_>) -> Ruled {
     let (dtype, mut exponent) = (site.float(0)?.dtype, number(site, 1)?);
     exponent.shaped.dtype = dtype;
     combined(site, &[site.data(0)?, exponent], dtype)
 }
 
-/// `Max`, `Mean`, `Min`, `Sum`, of any number of inputs.
+/// `Max`, `Mean`, `Min`, `Sum` of any number of inputs.
 pub(in super::super) fn variadic(site: &Site<'_>) -> Ruled {
     let operands = (0..site.inputs.len()).map(|i| number(site, i)).collect::<Result<Vec<_>, _>>()?;
     match &operands[..] {
@@ -76,7 +77,7 @@ pub(in super::super) fn choose(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: operands[0].shaped.dtype, shape, batch }]))
 }
 
-/// `Clip`: both bounds are numbers, and either may be absent.
+/// `Clip`. Both bounds are scalars, and either may be absent.
 pub(in super::super) fn clip(site: &Site<'_>) -> Ruled {
     let x = number(site, 0)?;
     for index in (1..3).filter(|&index| site.has(index)) {
@@ -93,7 +94,7 @@ pub(in super::super) fn clip(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![x.shaped]))
 }
 
-/// `PRelu`: the slope broadcasts to the data, never the other way.
+/// `PRelu`. The slope broadcasts to the data, never the other way.
 pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
     let operands = [site.data(0)?, site.data(1)?];
     let x = site.float(0)?;
@@ -124,7 +125,7 @@ fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
     }
 }
 
-/// Returns true if input 1 is known integers by which every integer can be divided.
+/// Returns true if input 1 is known integers that can divide every integer.
 fn divides(site: &Site<'_>) -> bool {
     let Some(Some(Item::Ints(ints))) = site.inputs.get(1) else {
         return false;
@@ -141,7 +142,7 @@ fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> 
     }
 }
 
-/// Input `index`, of truth values.
+/// Input `index`, of Booleans.
 fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
     let operand = site.data(index)?;
     match operand.shaped.dtype {
@@ -150,7 +151,7 @@ fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
     }
 }
 
-/// `Identity`: its readers read what it reads.
+/// `Identity`. Its readers read its input.
 pub(in super::super) fn identity(site: &Site<'_>) -> Ruled {
     match site.inputs.first() {
         Some(Some(item)) => Ok(Outcome::Alias(item.clone())),
@@ -158,7 +159,7 @@ pub(in super::super) fn identity(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// `Dropout` at inference is the identity; in training it draws randomness that the run does not control.
+/// `Dropout`. At inference it is the identity. In training it draws randomness that the run does not control.
 pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
     let training = match site.inputs.get(2) {
         None | Some(None) => false,
@@ -174,12 +175,12 @@ pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Alias(Item::Value(site.id(0)?)))
 }
 
-/// The broadcast of `operands`: one-sample shape and batch axis.
+/// Broadcast shape and batch axis of `operands`, for one sample.
 fn broadcast(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
     broadcast_shapes(site, &operands.iter().map(|x| (&x.shaped.shape[..], x.shaped.batch, x.name)).collect::<Vec<_>>())
 }
 
-/// As [`broadcast`], of (shape, batch, name).
+/// See [`broadcast`], for (shape, batch, name).
 pub(super) fn broadcast_shapes(
     site: &Site<'_>,
     values: &[(&[usize], Option<BatchAxis>, &str)],

@@ -1,4 +1,4 @@
-//! `Expand`: broadcasts to a known target, which may have the batch.
+//! `Expand`: broadcasts to a known target shape, which may include the batch.
 
 use super::super::BatchAxis;
 use super::super::batch::show;
@@ -50,7 +50,7 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
                         ));
                     }
                     None if shape[axis] == 1 && batch.is_none() => {
-                        // All rows are the same, so every assignment of rows to samples is right.
+                        // All rows are equal, so every assignment of rows to samples is correct.
                         batch = Some(BatchAxis { axis, outer: 1, inner: a });
                         shape[axis] = a;
                     }

@@ -1,4 +1,4 @@
-//! Functions of one element that are written in others: `Shrink`, `Swish`.
+//! Elementwise functions rewritten to other operators: `Shrink`, `Swish`.
 
 use super::super::node::{Ruled, Site};
 use super::rewrite::Rewrite;
@@ -21,7 +21,7 @@ pub(in super::super) fn swish(site: &Site<'_>) -> Ruled {
     Ok(out.end("Mul", &[x, &gate], vec![]))
 }
 
-/// `Shrink`: `X + bias` below `−λ`, `X − bias` above `λ`, 0 between them.
+/// `Shrink`: `X + bias` below `−λ`, `X − bias` above `λ`, and 0 in between.
 pub(in super::super) fn shrink(site: &Site<'_>) -> Ruled {
     site.float(0)?;
     let x = site.node.input[0].as_str();

@@ -1,12 +1,13 @@
-//! `GatherND`, written as `Gather` or `GatherElements` of reshaped data.
+//! `GatherND`, rewritten to `Gather` or `GatherElements` of reshaped data.
 
 use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{BatchAxis, GraphError, Tensor, TensorData};
 use super::select::counted;
 use crate::{attr_int, make_attr_int};
 
-/// `GatherND` of the forms that exporters write: constant places on the first axes, one index into a table that is the
-/// same for all samples, or one index for each sample (`batch_dims` 1) into that sample's rows.
+/// `GatherND` in the forms that exporters write. The indices are constant positions on the first axes, or a single
+/// index into a table that is the same for all samples. With `batch_dims` 1, they are one index for each sample into
+/// that sample's rows.
 pub(in super::super) fn gather_nd(site: &Site<'_>) -> Ruled {
     let (x, indices) = (site.data(0)?, site.data(1)?);
     let common = usize::try_from(attr_int(site.attributes(), "batch_dims", 0)).unwrap_or(usize::MAX);
@@ -75,7 +76,7 @@ pub(in super::super) fn gather_nd(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// Places known now, on the first `width` axes.
+/// Known positions on the first `width` axes.
 fn constant(
     site: &Site<'_>,
     x: &Data<'_>,

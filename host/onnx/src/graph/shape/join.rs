@@ -1,12 +1,13 @@
-//! `Concat`: joins within samples.
+//! `Concat`: concatenation within samples.
 
 use super::super::GraphError;
 use super::super::batch::show;
 use super::super::node::{Data, Outcome, Ruled, Shaped, Site, Source, Step};
 use crate::{attr_int, make_attr_int};
 
-/// `Concat`. What is the same for all samples is joined to batched data where the export fixed a batch of one: it is
-/// expanded first. Elsewhere the model has to say so, for then its rows along the batch axis are another number.
+/// `Concat`. If the export fixed a batch of 1, it expands an input that is the same for all samples before joining it
+/// to batched data. With other batch sizes the model must expand it, because it has another number of rows along the
+/// batch axis.
 pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
     let inputs = (0..site.inputs.len()).map(|i| site.data(i)).collect::<Result<Vec<_>, _>>()?;
     let first = inputs.first().ok_or_else(|| site.invalid("input 0 is missing"))?;
@@ -27,7 +28,7 @@ pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
     for input in &inputs {
         let own = &input.shaped;
         let fits = own.shape.len() == rank && (0..rank).all(|i| i == axis || own.shape[i] == shape[i]);
-        // One row for each sample, not one row for several of a sample's.
+        // It has one row for each sample, not one for several rows of a sample.
         let has_one = batch.is_some_and(|batch| batch.extent() == 1);
         let spread = has_one && own.batch.is_none() && site.fixed_batch == Some(1);
         if own.batch != batch && !(spread && fits) {

@@ -1,12 +1,12 @@
-//! `SoftmaxCrossEntropyLoss` and `NegativeLogLikelihoodLoss` of each label, written out.
+//! `SoftmaxCrossEntropyLoss` and `NegativeLogLikelihoodLoss` of each label, rewritten to simpler operators.
 
 use super::super::DType;
 use super::super::node::{Ruled, Site};
 use super::rewrite::Rewrite;
 use crate::{attr_int, data_type, find_attr, make_attr_int};
 
-/// Scores `[N, C, …]`, labels `[N, …]` and maybe weights of the classes: the loss of each label, `[N, …]`, and of `SoftmaxCrossEntropyLoss`
-/// the logarithms of the probabilities.
+/// Reads scores `[N, C, …]`, labels `[N, …]` and optional class weights. Returns the loss of each label, `[N, …]`, and
+/// for `SoftmaxCrossEntropyLoss` the log-probabilities.
 pub(in super::super) fn of_labels(site: &Site<'_>) -> Ruled {
     let scores = site.float(0)?;
     let labels = site.data(1)?;

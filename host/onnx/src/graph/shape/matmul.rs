@@ -1,4 +1,4 @@
-//! `MatMul` and `Gemm`: products may run over anything but the samples.
+//! `MatMul` and `Gemm`. Products may sum over any axis except that of the samples.
 
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, GraphError, Value};
@@ -20,7 +20,7 @@ pub(in super::super) fn matmul(site: &Site<'_>) -> Ruled {
         && a.batch.is_none()
         && b.batch.is_none()
     {
-        // Not every runtime multiplies two vectors.
+        // Some runtimes cannot multiply two vectors.
         let mut rewrite = Rewrite::of(site);
         let axes = rewrite.fixed([0]);
         let products = rewrite.node("Mul", &[&site.node.input[0], &site.node.input[1]], vec![]);
@@ -76,7 +76,7 @@ pub(in super::super) fn gemm(site: &Site<'_>) -> Ruled {
         return Err(site.invalid("an input is not a matrix"));
     }
     let flag = |name| usize::from(attr_int(site.attributes(), name, 0) != 0);
-    // The axis of A that gives rows, and the one of B that gives columns.
+    // The axis of A for rows, and the axis of B for columns.
     let (rows, columns) = (flag("transA"), 1 - flag("transB"));
     contracted(site, a, a.batch.is_some_and(|at| at.axis != rows))?;
     contracted(site, b, b.batch.is_some_and(|at| at.axis != columns))?;

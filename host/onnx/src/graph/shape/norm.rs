@@ -1,4 +1,4 @@
-//! Normalisations: statistics within one sample.
+//! Normalisations with statistics within one sample.
 
 use super::super::affine::Affine;
 use super::super::batch::show;
@@ -7,7 +7,7 @@ use super::super::{GraphError, Value};
 use super::rewrite::Rewrite;
 use crate::{attr_float, attr_int, make_attr_float, make_attr_int, make_attr_ints};
 
-/// No `LRN` reaches over more channels.
+/// Maximum number of neighbouring channels in an `LRN`.
 const MAX_NEIGHBOURS: i64 = 1 << 16;
 
 /// `InstanceNormalization`: `X [N, C, ...]`, scale and bias `[C]`.
@@ -17,7 +17,7 @@ pub(in super::super) fn instance(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// `GroupNormalization`: scale and bias are `[num_groups]` before operator set 21, `[C]` from there on.
+/// `GroupNormalization`. Scale and bias are `[num_groups]` before opset 21, and `[C]` from opset 21 on.
 pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
     let x = data(site)?;
     let groups = usize::try_from(attr_int(site.attributes(), "num_groups", 0)).unwrap_or(0);
@@ -32,8 +32,9 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// `BatchNormalization` in training mode of what holds no samples: its statistics are those of the data alone. Convolutions
-/// standardise their weights so. Written as `InstanceNormalization` of one instance. `None` for any other.
+/// `BatchNormalization` in training mode on data without samples, so its statistics are those of the data alone.
+/// Convolutions standardise their weights in this way. Rewritten to `InstanceNormalization` of one instance. `None` for
+/// any other node.
 pub(in super::super) fn batch_of_weight(site: &Site<'_>) -> Option<Ruled> {
     let x = site.float(0).ok().filter(|x| x.batch.is_none() && x.shape.len() >= 2)?;
     let is_trained = site.op() == "BatchNormalization" && attr_int(site.attributes(), "training_mode", 0) != 0;
@@ -55,7 +56,8 @@ pub(in super::super) fn batch_of_weight(site: &Site<'_>) -> Option<Ruled> {
     })
 }
 
-/// `LRN`: `X / (bias + alpha · mean of X² over `size` neighbouring channels)^beta`, written as a pool over the channels.
+/// `LRN`: `X / (bias + alpha · mean of X² over `size` neighbouring channels)^beta`, rewritten to a pool over the
+/// channels.
 pub(in super::super) fn local_response(site: &Site<'_>) -> Ruled {
     let x = data(site)?;
     let attributes = site.attributes();
@@ -96,7 +98,7 @@ pub(in super::super) fn local_response(site: &Site<'_>) -> Ruled {
     Ok(rewrite.end("Div", &[data, &power], vec![]))
 }
 
-/// `LayerNormalization` over the last axes: scale, and maybe a bias, broadcast to what is normalised.
+/// `LayerNormalization` over the last axes. The scale and the optional bias broadcast to the normalised axes.
 pub(in super::super) fn layer(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
     let first = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
@@ -128,7 +130,7 @@ pub(in super::super) fn layer(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// `RMSNormalization` over the last axes: `X / √(mean of X² + ε) · scale`, written out.
+/// `RMSNormalization` over the last axes: `X / √(mean of X² + ε) · scale`, rewritten to simpler operators.
 pub(in super::super) fn root_mean_square(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
     let first = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
@@ -160,7 +162,7 @@ pub(in super::super) fn lp(site: &Site<'_>) -> Ruled {
     over(site, x, &[attr_int(site.attributes(), "axis", -1)])
 }
 
-/// `MeanVarianceNormalization` over axes that are by default those of a whole batch of images.
+/// `MeanVarianceNormalization` over axes. The default axes are those of a whole batch of images.
 pub(in super::super) fn mean_variance(site: &Site<'_>) -> Ruled {
     let axes = site.attr_ints("axes")?.unwrap_or(vec![0, 2, 3]);
     over(site, site.float(0)?, &axes)

@@ -4,10 +4,10 @@ use super::super::node::{Item, Outcome, Ruled, Shaped, Site};
 use super::super::{GraphError, Origin};
 use super::rewrite::Rewrite;
 
-/// No padded or resized axis is longer: its map is a list.
+/// Maximum length of a padded or resized axis, whose index map is a list.
 pub(super) const MAX_MAPPED: i64 = 1 << 20;
 
-/// `Pad` with known pads, brought to one pair for each axis.
+/// `Pad` with known pads, converted to one pair for each axis.
 pub(in super::super) fn pad(site: &Site<'_>) -> Ruled {
     let x = site.value(0)?;
     let rank = x.shape.len();
@@ -65,7 +65,7 @@ pub(in super::super) fn pad(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
-/// Fails unless the padding value is one number, known now.
+/// Fails unless the padding value is a known scalar.
 fn constant_value(site: &Site<'_>) -> Result<(), GraphError> {
     match site.inputs.get(2) {
         None | Some(None) => Ok(()),

@@ -39,8 +39,8 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
-/// The pool without the rest at the end where the window that would start there is left out: not all runtimes infer that
-/// it is. `None` where there is no such rest.
+/// Pool on cropped input, without the trailing elements that no window reads because the window that would start there
+/// is omitted. Not all runtimes infer the omission. `None` without such elements.
 fn without_rest(
     site: &Site<'_>,
     input: &[usize],
@@ -50,7 +50,7 @@ fn without_rest(
     let rank = input.len();
     let mut pads = site.attr_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
     let (strides, dilations) = (site.attr_ints("strides")?, site.attr_ints("dilations")?);
-    // Axes of which no window reads the last elements, and how many they are.
+    // Axes with trailing elements that no window reads, and the numbers of these elements.
     let (mut axes, mut ends) = (vec![], vec![]);
     let mut trims = false;
     for i in 0..rank {

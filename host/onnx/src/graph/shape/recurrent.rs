@@ -1,6 +1,6 @@
-//! `RNN`, `GRU` and `LSTM`, unrolled over a sequence of fixed length, so that they are differentiated through time.
+//! `RNN`, `GRU` and `LSTM`, unrolled over a sequence of fixed length, so that gradients go through time.
 //!
-//! With `x_t` `[N, I]`, `h` and `c` `[N, H]`, and the input's share of all steps as one product, `X·Wᵀ + b`:
+//! `x_t` is `[N, I]`, and `h` and `c` are `[N, H]`. The input's part of all steps is one product, `X·Wᵀ + b`:
 //!
 //! ```text
 //! RNN    h ← f(x·Wᵀ + h·Rᵀ + b)
@@ -14,7 +14,7 @@ use super::super::node::{Ruled, Site};
 use super::rewrite::Rewrite;
 use crate::{attr_float, attr_int, attr_strings, find_attr, make_attr_int, make_attr_ints};
 
-/// Longer sequences make graphs that no runtime loads in reasonable time.
+/// Maximum sequence length. No runtime loads graphs of longer sequences in reasonable time.
 const LONGEST: usize = 512;
 
 /// `RNN`: `[S, N, I]` to `[S, D, N, H]`, and the last state `[D, N, H]`.
@@ -22,12 +22,12 @@ pub(in super::super) fn rnn(site: &Site<'_>) -> Ruled {
     unroll(site, Kind::Rnn)
 }
 
-/// `GRU`: the same.
+/// `GRU`, with the shapes of [`rnn`].
 pub(in super::super) fn gru(site: &Site<'_>) -> Ruled {
     unroll(site, Kind::Gru { linear_before_reset: attr_int(site.attributes(), "linear_before_reset", 0) != 0 })
 }
 
-/// `LSTM`: the same, and the last cell `[D, N, H]`.
+/// `LSTM`, with the shapes of [`rnn`] and the last cell state `[D, N, H]`.
 pub(in super::super) fn lstm(site: &Site<'_>) -> Ruled {
     unroll(site, Kind::Lstm)
 }
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// The functions of one direction, where none are given.
+    /// Default activation functions of one direction.
     fn usual(self) -> &'static [&'static str] {
         match self {
             Self::Rnn => &["Tanh"],
@@ -59,15 +59,15 @@ impl Kind {
     }
 }
 
-/// One direction's weights and functions.
+/// Weights and activation functions of one direction.
 struct Direction {
     is_reverse: bool,
-    /// `[I, G·H]` and `[H, G·H]`.
+    /// Weights `[I, G·H]` and `[H, G·H]`.
     input: String,
     recurrent: String,
-    /// `[G·H]` each.
+    /// Biases, `[G·H]` each.
     biases: Option<[String; 2]>,
-    /// `[N, H]` each; none where they are zero.
+    /// Initial states, `[N, H]` each. `None` if they are zero.
     hidden: Option<String>,
     cell: Option<String>,
     functions: Vec<String>,
@@ -131,7 +131,7 @@ fn unroll(site: &Site<'_>, kind: Kind) -> Ruled {
     Ok(rewrite.all())
 }
 
-/// Writes the outputs from each state `[N, H]`, as the operator returns them.
+/// Writes the operator's outputs from the states, each `[N, H]`.
 fn write_outputs(rewrite: &mut Rewrite<'_>, site: &Site<'_>, outputs: &[States], steps: usize, is_batch_first: bool) {
     let output = |slot: usize| site.node.output.get(slot).filter(|name| !name.is_empty());
     if let Some(output) = output(0) {
@@ -159,7 +159,7 @@ fn write_outputs(rewrite: &mut Rewrite<'_>, site: &Site<'_>, outputs: &[States],
     }
 }
 
-/// Refuses what is not unrolled.
+/// Fails for features that are not unrolled.
 fn refuse(site: &Site<'_>) -> Result<(), GraphError> {
     let has = |name| find_attr(site.attributes(), name).is_some();
     let refused = |what: &str, remedy: &str| Err(site.refused(what, remedy));
@@ -178,7 +178,7 @@ fn refuse(site: &Site<'_>) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// The functions of direction `at`.
+/// Activation functions of direction `at`.
 fn functions(site: &Site<'_>, kind: Kind, at: usize, directions: usize) -> Result<Vec<String>, GraphError> {
     let usual = kind.usual();
     let given = attr_strings(site.attributes(), "activations");
@@ -195,7 +195,7 @@ fn functions(site: &Site<'_>, kind: Kind, at: usize, directions: usize) -> Resul
     }
 }
 
-/// The states of one direction, each `[N, H]`: after each step in the order of the sequence, and after the last one taken.
+/// States of one direction, each `[N, H]`: after each step in sequence order, and after the last step computed.
 struct States {
     hidden: Vec<String>,
     last: String,
@@ -211,7 +211,7 @@ fn run(
     size: usize,
 ) -> States {
     let Direction { input, recurrent, functions, .. } = direction;
-    // The input's share of all steps, with the biases that add to it.
+    // The input's part of all steps, with the biases that add to it.
     let mut shares = rewrite.node("MatMul", &[sequence, input], vec![]);
     let mut inner = None;
     if let Some([of_input, of_state]) = &direction.biases {
@@ -252,12 +252,12 @@ fn run(
     States { hidden, last: h.unwrap_or_default(), cell: c.unwrap_or_default() }
 }
 
-/// The gate `at` of all.
+/// Gate `at` of the concatenated gates.
 fn gate(rewrite: &mut Rewrite<'_>, all: &str, at: usize, size: usize) -> String {
     part(rewrite, all, 1, at * size, (at + 1) * size)
 }
 
-/// The next hidden state of an LSTM from the sum of its gates; the cell's state moves on.
+/// Next hidden state of an LSTM from the sum of its gates. Updates the cell state.
 fn lstm_step(
     rewrite: &mut Rewrite<'_>,
     functions: &[String],
@@ -279,7 +279,7 @@ fn lstm_step(
     rewrite.node("Mul", &[&o, &shown], vec![])
 }
 
-/// The next hidden state of a GRU; `bias` is added inside the reset, if that comes after the product.
+/// Next hidden state of a GRU. `bias` is added inside the reset if the reset follows the product.
 fn gru_step(
     rewrite: &mut Rewrite<'_>,
     direction: &Direction,
@@ -330,7 +330,7 @@ fn gru_step(
     }
 }
 
-/// `a + h·R`; `a` where `h` is zero.
+/// `a + h·R`, or `a` if `h` is zero.
 fn plus_product(rewrite: &mut Rewrite<'_>, a: &str, h: Option<&str>, weights: &str) -> String {
     match h {
         Some(h) => {
@@ -341,14 +341,14 @@ fn plus_product(rewrite: &mut Rewrite<'_>, a: &str, h: Option<&str>, weights: &s
     }
 }
 
-/// Direction `at` of weights `[D, rows, columns]`, turned: `[columns, rows]`.
+/// Direction `at` of weights `[D, rows, columns]`, transposed to `[columns, rows]`.
 fn matrix(rewrite: &mut Rewrite<'_>, weights: &str, at: usize) -> String {
     let own = part(rewrite, weights, 0, at, at + 1);
     let own = squeeze(rewrite, &own, 0);
     rewrite.node("Transpose", &[&own], vec![make_attr_ints("perm", &[1, 0])])
 }
 
-/// Direction `at` of a first state `[D, N, H]` or `[N, D, H]`: `[N, H]`.
+/// Direction `at` of an initial state `[D, N, H]` or `[N, D, H]`: `[N, H]`.
 fn initial(rewrite: &mut Rewrite<'_>, state: &str, at: usize, is_batch_first: bool) -> String {
     let axis = usize::from(is_batch_first);
     let own = part(rewrite, state, axis, at, at + 1);
@@ -371,13 +371,13 @@ fn unsqueeze(rewrite: &mut Rewrite<'_>, value: &str) -> String {
     rewrite.node("Unsqueeze", &[value, &axis], vec![])
 }
 
-/// States `[N, H]` of the directions as `[D, N, H]`.
+/// Stacks the states `[N, H]` of the directions to `[D, N, H]`.
 fn stack(rewrite: &mut Rewrite<'_>, states: &[&str]) -> String {
     let each: Vec<String> = states.iter().map(|state| unsqueeze(rewrite, state)).collect();
     join(rewrite, &each)
 }
 
-/// Values one behind the other along axis 0.
+/// Concatenates values along axis 0.
 fn join(rewrite: &mut Rewrite<'_>, values: &[String]) -> String {
     match values {
         [one] => one.clone(),

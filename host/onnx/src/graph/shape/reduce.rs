@@ -1,11 +1,12 @@
-//! `ReduceSum` and its relatives, over anything but the samples.
+//! `ReduceSum` and the other reductions, over any axis except that of the samples.
 
 use super::super::DType;
 use super::super::node::{Item, Outcome, Ruled, Shaped, Site};
 use crate::attr_int;
 
-/// Axes are an attribute up to operator set 12 (`ReduceSum`) or 17 (the others), an input from there on; both forms are
-/// kept as the model has them. Integers are counted and compared, but have no norms and logarithms here.
+/// Reduces over axes. They are an attribute up to opset 12 (`ReduceSum`) or 17 (the others), and an input in later
+/// opsets. The rule keeps the form of the model. Integers have sums, products and extrema, but no norms and logarithms
+/// here.
 pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
     let counts = matches!(site.op(), "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceSum");
     let x = if counts { site.value(0)? } else { site.float(0)? };
@@ -14,14 +15,14 @@ pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
     }
     let rank = x.shape.len();
     let attribute = site.attr_ints("axes")?;
-    // What a runtime makes of the attribute where there is none is its own affair.
+    // Runtimes differ on an attribute that the operator does not have.
     if attribute.is_some() && (site.op() == "ReduceSum" || site.opset >= 18 || site.has(1)) {
         return Err(site.invalid("its axes are an attribute, which they are no more in this operator set"));
     }
     let given = site.constants(1)?.or(attribute);
     let given = given.filter(|axes| !axes.is_empty());
     if given.is_none() && attr_int(site.attributes(), "noop_with_empty_axes", 0) != 0 {
-        // The runtimes differ in what is left of a norm or a logarithm that reduces nothing.
+        // Runtimes differ on a norm or logarithm that reduces no axis.
         if !counts && !matches!(site.op(), "ReduceMean" | "ReduceLogSumExp") {
             return Err(site.refused("it reduces no axis (noop_with_empty_axes)", "name its axes, or remove it"));
         }

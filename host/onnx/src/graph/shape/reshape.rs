@@ -1,17 +1,17 @@
-//! `Reshape`, `Flatten`, `Squeeze`, `Unsqueeze`: one flat order, another shape.
+//! `Reshape`, `Flatten`, `Squeeze`, `Unsqueeze`: another shape with the same flat order.
 //!
-//! Which axis of the target holds the samples follows from the flat order ([`place`]). A batch size that the export
-//! fixed is rebound where an entry of the target is proven to be the batch: at that size the target has the right
-//! number of elements, and the sample digit of the input lies in that entry. For a batch above one at most one entry
-//! can satisfy this. For a batch of one every entry that does describes the same memory and the same function of one
-//! sample, and the later rules hold whichever is chosen; the axis of the input, then the first, is preferred.
+//! The flat order determines which axis of the target contains the samples ([`place`]). A batch size that the export
+//! fixed is made symbolic if an entry of the target is proven to be the batch. The proof: at that size the target has
+//! the right number of elements, and the sample digit of the input is in that entry. For a batch size above one, at
+//! most one entry satisfies this. For a batch size of one, every entry that does describes the same memory and the same
+//! function of one sample. The later rules hold for each choice. The axis of the input is preferred, then the first.
 
 use super::super::batch::{place, show};
 use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, GraphError};
 use crate::{attr_int, attr_ints};
 
-/// One entry of a reshape's target.
+/// Entry of a reshape's target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Fixed(usize),
@@ -84,7 +84,7 @@ pub(in super::super) fn unsqueeze(site: &Site<'_>) -> Ruled {
     })
 }
 
-/// The shape that the node gives to data of shape `shape` without a batch, such as a constant.
+/// Shape that the node gives to data of shape `shape` without a batch, such as a constant.
 pub(in super::super) fn plain_target(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     match site.op() {
         "Flatten" => flat(site, shape),
@@ -123,7 +123,7 @@ fn scattered(site: &Site<'_>, shape: &[usize], batch: BatchAxis, verb: &str) -> 
     )
 }
 
-/// The target of a `Reshape`, zeros copied.
+/// Target of a `Reshape`, with each 0 replaced by the copied extent.
 fn entries(site: &Site<'_>, shape: &[usize], batch: Option<BatchAxis>) -> Result<Vec<Entry>, GraphError> {
     let target = site.ints(1)?;
     if target.entries.len() > MAX_RANK {
@@ -160,7 +160,7 @@ fn product(site: &Site<'_>, mut dims: impl Iterator<Item = usize>) -> Result<usi
     dims.try_fold(1usize, usize::checked_mul).ok_or_else(|| site.invalid("the target is too large"))
 }
 
-/// `dims` with `None` replaced by what remains of `total` elements.
+/// `dims` with `None` replaced by the remaining factor of `total` elements.
 fn complete(site: &Site<'_>, total: usize, dims: &[Option<usize>]) -> Result<Vec<usize>, GraphError> {
     let known = product(site, dims.iter().flatten().copied())?;
     let rest = total.checked_div(known).unwrap_or(0);
@@ -241,7 +241,7 @@ fn batched(site: &Site<'_>, shape: &[usize], batch: BatchAxis, entries: &[Entry]
     })
 }
 
-/// The layout of a target that was written for a batch of `size`.
+/// Layout of a target that was written for a batch size of `size`.
 fn rebind(
     site: &Site<'_>,
     sides: (usize, usize),

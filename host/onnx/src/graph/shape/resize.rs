@@ -1,4 +1,4 @@
-//! `Resize`, within samples: brought to one known scale for each axis.
+//! `Resize` within samples, converted to one known scale for each axis.
 
 use super::super::affine::Affine;
 use super::super::node::{Outcome, Ruled, Shaped, Site};
@@ -48,7 +48,7 @@ pub(in super::super) fn resize(site: &Site<'_>) -> Ruled {
         }
     }
     if site.attr_string("coordinate_transformation_mode", "half_pixel") == "align_corners" {
-        // What counts is the sizes, for some runtimes by way of the scales.
+        // The sizes matter. Some runtimes compute them from the scales.
         for (axis, scale) in scales.iter_mut().enumerate() {
             *scale = reaching(shape[axis] as f32 / x.shape[axis] as f32, x.shape[axis], shape[axis]);
         }
@@ -100,7 +100,7 @@ fn supported(site: &Site<'_>) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// Returns true if `size` is the extent that the axis has, for any number of samples.
+/// Returns true if `size` is the extent of the axis for any number of samples.
 fn keeps(site: &Site<'_>, x: &Value, axis: usize, size: Affine) -> bool {
     let extent = x.shape[axis] as i64;
     match x.batch {
@@ -112,7 +112,7 @@ fn keeps(site: &Site<'_>, x: &Value, axis: usize, size: Affine) -> bool {
     }
 }
 
-/// `scale`, or a little more where rounding would make the runtimes disagree on `input · scale`, rounded down.
+/// `scale`, increased slightly if rounding would make the runtimes disagree on `floor(input · scale)`.
 fn reaching(mut scale: f32, input: usize, output: usize) -> f32 {
     while input as f64 * f64::from(scale) < output as f64 {
         scale = scale.next_up();

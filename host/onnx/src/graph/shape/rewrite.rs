@@ -1,5 +1,5 @@
-//! Writing a node as other nodes, each of which then goes through its own rule: what the rules of the parts prove about
-//! the samples holds for the whole.
+//! Rewrites a node to other nodes, each processed by its own rule. So the proofs about samples by the rules of the
+//! parts hold for the whole.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, Outcome, Rewritten, Site};
@@ -26,7 +26,7 @@ impl<'a> Rewrite<'a> {
         format!("{}/{}", self.output, self.made)
     }
 
-    /// A node with one output, whose name is returned.
+    /// Adds a node with one output and returns the output's name.
     pub fn node(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> String {
         let output = self.fresh();
         let name = format!("{}/{}", self.name, self.made);
@@ -34,7 +34,7 @@ impl<'a> Rewrite<'a> {
         output
     }
 
-    /// Known integers, some of which may be multiples of the number of samples.
+    /// Adds known integers, some of which may be multiples of the number of samples.
     pub fn ints(&mut self, entries: Vec<Affine>) -> String {
         let name = self.fresh();
         let ints = Ints { dtype: DType::I64, shape: vec![entries.len()], entries };
@@ -42,30 +42,30 @@ impl<'a> Rewrite<'a> {
         name
     }
 
-    /// Known integers.
+    /// Adds known integers.
     pub fn fixed(&mut self, entries: impl IntoIterator<Item = i64>) -> String {
         self.ints(entries.into_iter().map(Affine::fixed).collect())
     }
 
-    /// A float constant.
+    /// Adds a float constant.
     pub fn floats(&mut self, shape: &[usize], data: Vec<f32>) -> String {
         let tensor = make_tensor("", &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.into()) });
         self.node("Constant", &[], vec![make_attr_tensor("value", tensor)])
     }
 
-    /// A node that computes the output `output` of the node that is written.
+    /// Adds a node that computes `output`, an output of the rewritten node.
     pub fn named(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>, output: &str) {
         self.made += 1;
         let name = format!("{}/{}", self.name, self.made);
         self.rewritten.nodes.push(make_node(op, &name, inputs, &[output], attributes));
     }
 
-    /// The nodes, which compute all outputs under their names.
+    /// Returns the nodes, which compute all outputs under their names.
     pub fn all(self) -> Outcome {
         Outcome::Rewritten(self.rewritten)
     }
 
-    /// The nodes, the last of which computes the output.
+    /// Adds a last node, which computes output 0, and returns all nodes.
     pub fn end(mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> Outcome {
         let node = make_node(op, self.name, inputs, &[self.output], attributes);
         self.rewritten.nodes.push(node);

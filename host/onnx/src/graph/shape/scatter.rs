@@ -1,5 +1,5 @@
-//! `ScatterND` and `ScatterElements`: elements written over, or added to, within samples. Nothing is multiplied by 0: what is written over
-//! is left out.
+//! `ScatterND` and `ScatterElements`: elements replaced or added within samples. A replaced element is left out and not
+//! multiplied by 0.
 
 use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{BatchAxis, DType, GraphError};
@@ -7,10 +7,10 @@ use super::rewrite::Rewrite;
 use super::select::counted;
 use crate::{attr_int, make_attr_int};
 
-/// No element is added to more often by constant indices.
+/// Maximum number of additions to one element by constant indices.
 const MOST_ADDED: usize = 64;
 
-/// `ScatterND` at places known now, on the first axes.
+/// `ScatterND` at known positions on the first axes.
 pub(in super::super) fn scatter_nd(site: &Site<'_>) -> Ruled {
     let (x, updates) = (site.data(0)?, site.data(2)?);
     let Some(Some(Item::Ints(ints))) = site.inputs.get(1) else {
@@ -58,9 +58,9 @@ pub(in super::super) fn scatter_nd(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Steps { outputs: vec![steps.len() - 1], steps })
 }
 
-/// Rows along one axis of `[lead.., extent, rest..]` that others are written into.
+/// Rows along one axis of `[lead.., extent, rest..]` that updates are written to.
 pub(in super::super) struct Written {
-    /// The source, and the batch axis in this form.
+    /// Source, and the batch axis in this shape.
     pub data: (Source, Option<BatchAxis>),
     pub updates: (Source, Option<BatchAxis>),
     pub axis: usize,
@@ -71,7 +71,7 @@ pub(in super::super) struct Written {
 }
 
 impl Written {
-    /// Row `k` of the updates instead of, or added to, row `rows[k]`. The last step gives `output`.
+    /// Replaces row `rows[k]` by row `k` of the updates, or adds to it. The last step computes `output`.
     pub fn steps(self, site: &Site<'_>, rows: &[usize], output: Shaped) -> Result<Vec<Step>, GraphError> {
         let adds = match site.attr_string("reduction", "none") {
             "none" => false,
@@ -92,7 +92,8 @@ impl Written {
         for ((source, own), extent) in [(self.data, self.extent), (self.updates, rows.len())] {
             let mut side = add("Reshape", vec![source], vec![], shaped(extent, own));
             if own != batch {
-                // ONNX repeats nothing: what is the same for all samples has one row in an export with one sample.
+                // ONNX does not broadcast here. In an export with one sample, a value that is the same for all samples
+                // has one row.
                 let has_one = site.fixed_batch == Some(1);
                 let fits = batch.is_some_and(|at| {
                     has_one && own.is_none() && at.extent() == 1 && shaped(extent, None).shape[at.axis] == 1
@@ -108,7 +109,7 @@ impl Written {
         let along = || vec![make_attr_int("axis", self.axis as i64)];
         let whole = shaped(self.extent, batch);
         let last = if adds {
-            // A row of zeros after the others.
+            // A zero row after the others.
             let rank = whole.shape.len();
             let mut pads = vec![0; 2 * rank];
             pads[rank + self.axis] = 1;
@@ -140,7 +141,7 @@ impl Written {
     }
 }
 
-/// In each round the update of every row, if there is one left.
+/// Rounds of updates: in each round, the next update of every row, if any is left.
 fn rounds(rows: &[usize], extent: usize) -> Vec<Vec<Option<usize>>> {
     let mut met = vec![0; extent];
     let mut rounds: Vec<Vec<Option<usize>>> = Vec::new();
@@ -154,8 +155,8 @@ fn rounds(rows: &[usize], extent: usize) -> Vec<Vec<Option<usize>>> {
     rounds
 }
 
-/// `ScatterElements` within samples: an index for each update, which may be data. Of several updates with one index it takes the sum.
-/// Without a reduction ONNX does not define their result.
+/// `ScatterElements` within samples, with an index for each update. Indices may be data. Several updates with the same
+/// index are summed. Without a reduction, ONNX does not define their result.
 pub(in super::super) fn scatter_elements(site: &Site<'_>) -> Ruled {
     let (x, indices, updates) = (site.data(0)?, site.data(1)?, site.data(2)?);
     let (shape, rank) = (&x.shaped.shape, x.shaped.shape.len());
@@ -180,7 +181,7 @@ pub(in super::super) fn scatter_elements(site: &Site<'_>) -> Ruled {
             "slice the data first",
         ));
     }
-    // ONNX repeats none of them: one row of indices would write to the first sample alone.
+    // ONNX does not broadcast: one row of indices would write only to the first sample.
     if indices.shaped.batch != x.shaped.batch || updates.shaped.batch != x.shaped.batch {
         return Err(site.mixes("data, indices and updates hold their samples differently", site.export_remedy()));
     }

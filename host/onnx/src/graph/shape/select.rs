@@ -1,6 +1,7 @@
-//! `Slice`, `Split`, `Gather`, `GatherElements`: parts of data, within samples only.
+//! `Slice`, `Split`, `Gather`, `GatherElements`: parts of data, only within samples.
 //!
-//! `Split` is written as slices, and every slice as starts, ends, axes and steps that name each axis once, from the front.
+//! `Split` is rewritten to slices. Every slice has starts, ends, axes and steps that name each axis once, with
+//! non-negative indices.
 
 use super::super::integers;
 use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site, Source, Step};
@@ -8,10 +9,10 @@ use super::super::{DType, GraphError};
 use super::slices::{parts, span};
 use crate::{attr_int, make_attr_int};
 
-/// An end that exporters write for all that there is, or above it: no batch has so many samples. TensorFlow's have ten digits.
+/// Minimum value of an end that means "to the end". No batch has so many samples. TensorFlow writes ten digits.
 const EVERYTHING: i64 = 1_000_000_000;
 
-/// Elements `start, start + step, …` (`count` of them) along `axis`.
+/// Selection of the elements `start, start + step, …` (`count` of them) along `axis`.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub axis: usize,
@@ -70,7 +71,7 @@ pub(in super::super) fn slice(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// A `Slice`; `None` where all of `shaped` remains.
+/// `Slice` by `cuts`. `None` if it keeps all of `shaped`.
 pub(super) fn cut(source: Source, shaped: &Shaped, mut cuts: Vec<Cut>) -> Option<Step> {
     cuts.retain(|cut| (cut.start, cut.step, cut.count) != (0, 1, shaped.shape[cut.axis]));
     if cuts.is_empty() {
@@ -81,10 +82,10 @@ pub(super) fn cut(source: Source, shaped: &Shaped, mut cuts: Vec<Cut>) -> Option
     let mut lists: [Vec<i64>; 4] = Default::default();
     for cut in &cuts {
         let length = shape[cut.axis] as i64;
-        // One element of a step of any length is one of a step of one.
+        // A single element does not need a step.
         let step = if cut.count == 1 { 1 } else { cut.step };
         let past = cut.start as i64 + (cut.count as i64 - 1) * step + step.signum();
-        // Before the first element lies minus one, which counts from the end.
+        // An end before the first element would be -1, which means the last element.
         let end = if past < 0 { -length - 1 } else { past };
         for (list, value) in lists.iter_mut().zip([cut.start as i64, end, cut.axis as i64, step]) {
             list.push(value);
@@ -104,7 +105,7 @@ fn alias(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// `Split` into parts of given sizes, or into equal ones (the last may be smaller).
+/// `Split` into parts of given sizes, or of equal sizes (the last may be smaller).
 pub(in super::super) fn split(site: &Site<'_>) -> Ruled {
     if let Some(Some(Item::Ints(ints))) = site.inputs.first() {
         return Ok(Outcome::Parts(integers::split(site, ints)?));
@@ -131,7 +132,7 @@ pub(in super::super) fn split(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Steps { outputs: (0..steps.len()).collect(), steps })
 }
 
-/// Indices known now, counted from the front of an axis of `extent`.
+/// Known indices, converted to non-negative indices on an axis of `extent`.
 pub(super) fn counted(site: &Site<'_>, indices: &[i64], extent: usize) -> Result<Vec<i64>, GraphError> {
     indices
         .iter()
@@ -143,7 +144,7 @@ pub(super) fn counted(site: &Site<'_>, indices: &[i64], extent: usize) -> Result
         .collect()
 }
 
-/// Indices as data: those known now counted from the front of an axis of `extent`.
+/// Indices as data. Known indices become non-negative indices on an axis of `extent`.
 fn indices<'a>(site: &Site<'a>, extent: usize) -> Result<Data<'a>, GraphError> {
     let mut indices = site.data(1)?;
     if !matches!(indices.shaped.dtype, DType::I32 | DType::I64) {
@@ -160,7 +161,7 @@ fn indices<'a>(site: &Site<'a>, extent: usize) -> Result<Data<'a>, GraphError> {
     Ok(indices)
 }
 
-/// `Gather` with indices that are constants or data.
+/// `Gather` with constant indices or data as indices.
 pub(in super::super) fn gather(site: &Site<'_>) -> Ruled {
     let x = site.data(0)?;
     let (shape, own) = (&x.shaped.shape, x.shaped.batch);
@@ -181,7 +182,7 @@ pub(in super::super) fn gather(site: &Site<'_>) -> Ruled {
     let mut to = shape[..axis].to_vec();
     to.extend(&indices.shaped.shape);
     to.extend(&shape[axis + 1..]);
-    // Axes behind the gathered one move by as many as the indices have more than one.
+    // The indices replace one axis by their axes, so later axes move by their rank − 1.
     let own = own.map(|at| if at.axis < axis { at } else { at.at(at.axis + indices.shaped.shape.len() - 1) });
     let batch = own.or(indices.shaped.batch.map(|at| at.at(axis + at.axis)));
     let output = Shaped { dtype: x.shaped.dtype, shape: to, batch };
@@ -193,7 +194,7 @@ fn one(op: &'static str, inputs: Vec<Source>, axis: usize, output: Shaped) -> Ou
     Outcome::Steps { steps: vec![Step { op, inputs, attributes, output }], outputs: vec![0] }
 }
 
-/// `GatherElements`: an index for each element of the output.
+/// `GatherElements`, with an index for each element of the output.
 pub(in super::super) fn gather_elements(site: &Site<'_>) -> Ruled {
     let x = site.data(0)?;
     let rank = x.shaped.shape.len();
@@ -221,7 +222,7 @@ pub(in super::super) fn gather_elements(site: &Site<'_>) -> Ruled {
     if to.shape.len() != rank || (0..rank).any(|i| i != axis && to.shape[i] > from.shape[i]) {
         return Err(site.invalid(format!("indices {:?} do not fit data {:?}", to.shape, from.shape)));
     }
-    // Data that no index reaches is cut off first.
+    // Data that no index can reach is cropped first.
     let rest = (0..rank).filter(|&i| i != axis && from.batch.is_none_or(|at| at.axis != i));
     let cuts = rest.map(|i| Cut { axis: i, start: 0, step: 1, count: to.shape[i] }).collect();
     let output = Shaped { dtype: from.dtype, shape: to.shape.clone(), batch: to.batch };

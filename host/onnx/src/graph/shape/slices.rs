@@ -1,10 +1,10 @@
-//! The ranges that a `Slice` and a `Split` take of an axis.
+//! Ranges of an axis that a `Slice` or a `Split` selects.
 
 use super::super::GraphError;
 use super::super::node::Site;
 use crate::attr_int;
 
-/// The first element, and how many there are, of a slice (start, end, step) of an axis of `length`.
+/// First element and number of elements of a slice (start, end, step) on an axis of `length`.
 pub(in super::super) fn span(
     site: &Site<'_>,
     (start, end, step): (i64, i64, i64),
@@ -20,7 +20,7 @@ pub(in super::super) fn span(
     Ok((start, (span.max(0) as u64).div_ceil(step.unsigned_abs()) as usize))
 }
 
-/// Axis and sizes of the parts of a `Split` of data of shape `shape`.
+/// Axis and sizes of the parts of a `Split` on data of shape `shape`.
 pub(in super::super) fn parts(site: &Site<'_>, shape: &[usize]) -> Result<(usize, Vec<usize>), GraphError> {
     let axis = site.axis(attr_int(site.attributes(), "axis", 0), shape.len())?;
     let (whole, outputs) = (shape[axis], site.node.output.len());

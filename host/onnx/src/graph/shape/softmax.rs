@@ -1,10 +1,10 @@
-//! `Softmax` and `LogSoftmax`: over one axis, and in operator sets before 13 over all axes from one on.
+//! `Softmax` and `LogSoftmax`: over one axis, or before opset 13 over all axes from a given axis on.
 
 use super::super::node::{Outcome, Rewritten, Ruled, Shaped, Site};
 use super::super::standard::FLATTENS;
 use crate::{attr_int, make_attr_int, make_node};
 
-/// Normalises along one axis, which must not hold the samples.
+/// Normalises along one axis, which must not contain the samples.
 pub(in super::super) fn softmax(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
     let axis = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
@@ -20,7 +20,7 @@ pub(in super::super) fn softmax(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// Over all axes from `axis` on: along the only axis longer than 1, or along their product.
+/// Normalises over all axes from `axis` on: along the only axis longer than 1, or along their product.
 fn flattened(site: &Site<'_>, axis: usize, shape: &[usize], is_behind: bool) -> Outcome {
     let (x, y) = (site.node.input[0].as_str(), site.node.output[0].as_str());
     let mut long = (axis..shape.len()).filter(|&at| shape[at] > 1);

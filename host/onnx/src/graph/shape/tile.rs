@@ -1,11 +1,11 @@
-//! `Tile`: repeats within samples, written as reshapes around an expansion.
+//! `Tile`: repeats within samples, rewritten as an expansion between reshapes.
 
 use super::super::affine::Affine;
 use super::super::node::{MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{BatchAxis, GraphError};
 
-/// `Tile`. An axis of `d` elements repeated `r` times is `[1, d]`, expanded to `[r, d]`, as one axis; what is the same for
-/// all samples may be repeated by their number.
+/// `Tile`. An axis of `d` elements repeated `r` times is `[1, d]`, expanded to `[r, d]` and merged to one axis. A value
+/// that is the same for all samples may be repeated once per sample.
 pub(in super::super) fn tile(site: &Site<'_>) -> Ruled {
     let x = site.data(0)?;
     let (shape, own) = (&x.shaped.shape, x.shaped.batch);
@@ -45,7 +45,7 @@ pub(in super::super) fn tile(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Steps { outputs: vec![steps.len() - 1], steps })
 }
 
-/// The shape of a repeated value before and after the expansion, with the repeats as axes of their own, and the result's.
+/// Shapes before and after the expansion, with the repeats as separate axes, and the shape of the result.
 struct Tiled {
     split: Vec<usize>,
     split_batch: Option<BatchAxis>,
@@ -87,7 +87,7 @@ fn tiled(site: &Site<'_>, shape: &[usize], own: Option<BatchAxis>, repeats: &[Af
             spread_batch = Some(BatchAxis { axis: spread.len(), outer: 1, inner: times });
             batch = Some(BatchAxis { axis, outer: 1, inner: times * d });
         }
-        // An axis of one element becomes its repeats; a longer one gets an axis of repeats before it.
+        // An axis of one element is expanded itself. A longer axis gets an axis of repeats before it.
         let repeated = times != 1 || by_samples;
         if repeated {
             split.push(1);

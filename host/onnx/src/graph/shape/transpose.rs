@@ -1,4 +1,4 @@
-//! `Transpose`: the batch moves with its axis.
+//! `Transpose`. The batch moves with its axis.
 
 use super::super::GraphError;
 use super::super::node::{Outcome, Ruled, Shaped, Site};
@@ -12,7 +12,7 @@ pub(in super::super) fn transpose(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch }]))
 }
 
-/// The axis that each of `rank` axes of the result was.
+/// Source axis of each of the `rank` axes of the result.
 pub(in super::super) fn permutation(site: &Site<'_>, rank: usize) -> Result<Vec<usize>, GraphError> {
     let perm = match site.attr_ints("perm")? {
         Some(perm) => perm.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?,

@@ -1,4 +1,4 @@
-//! `Trilu`: a triangle of every matrix of the last two axes, zeros elsewhere.
+//! `Trilu`: keeps a triangle of every matrix in the last two axes, with zeros elsewhere.
 
 use super::super::GraphError;
 use super::super::node::{MAX_EXTENT, MAX_FOLDED, Outcome, Ruled, Shaped, Site};
@@ -27,7 +27,7 @@ pub(in super::super) fn triangle(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// Returns true if the element in a row and a column of a matrix remains.
+/// Predicate on row and column: true if the element is kept.
 pub(in super::super) fn kept(
     site: &Site<'_>,
     shape: &[usize],

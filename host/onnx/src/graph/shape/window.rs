@@ -3,7 +3,7 @@
 use super::super::GraphError;
 use super::super::node::Site;
 
-/// The integers of attribute `name`, `length` of them, none below `least`.
+/// Integers of attribute `name`: `length` values, none below `least`.
 fn list(site: &Site<'_>, name: &str, length: usize, default: i64, least: i64) -> Result<Vec<i64>, GraphError> {
     let values = site.attr_ints(name)?.unwrap_or_else(|| vec![default; length]);
     if values.len() != length || values.iter().any(|&v| v < least || v == i64::MAX) {
@@ -12,7 +12,7 @@ fn list(site: &Site<'_>, name: &str, length: usize, default: i64, least: i64) ->
     Ok(values)
 }
 
-/// The spatial output extents. `kernel` is the window, `rounds_up` is `ceil_mode`.
+/// Spatial output extents. `kernel` is the window, and `rounds_up` is `ceil_mode`.
 pub(super) fn outputs(
     site: &Site<'_>,
     spatial: &[usize],
@@ -35,7 +35,7 @@ pub(super) fn outputs(
                     let span = input + pads[i] + pads[i + rank] - window;
                     let mut extent = span.div_euclid(stride) + 1;
                     if rounds_up && span >= 0 && span % stride != 0 {
-                        // A window that would start in the end padding is left out.
+                        // A window that would start in the end padding is omitted.
                         if extent * stride < input + pads[i] {
                             extent += 1;
                         }
@@ -55,7 +55,7 @@ pub(super) fn outputs(
         .collect()
 }
 
-/// The spatial output extents of a transposed convolution, and its padding where that is not written out.
+/// Spatial output extents of a transposed convolution, and its padding if that is not explicit.
 pub(super) fn transposed_outputs(
     site: &Site<'_>,
     spatial: &[usize],

@@ -1,4 +1,5 @@
-//! The inputs of a model: values that the user gives, element types that samples do not have, samples on another axis than the first.
+//! Binds the inputs of a model: values from the user, element types that samples do not have, and samples on another
+//! axis than the first.
 
 use super::super::{GraphError, GraphOptions};
 use crate::pb::tensor_proto::DataType;
@@ -10,10 +11,11 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// No value of an input has more elements.
+/// Maximum number of elements in the value of an input.
 const MAX_GIVEN: usize = 1 << 24;
 
-/// Gives inputs their public values, and brings the others to float32 or int64 with the samples first. Returns a line on each that moved.
+/// Sets the inputs that have public values. Converts the others to float32 or int64 with the samples first. Returns a
+/// line for each input that was transposed.
 pub(super) fn bind(graph: &mut GraphProto, options: &GraphOptions) -> Result<Vec<String>, GraphError> {
     for (name, text) in &options.input {
         give(graph, options, name, text)?;
@@ -23,7 +25,7 @@ pub(super) fn bind(graph: &mut GraphProto, options: &GraphOptions) -> Result<Vec
     Ok(notes)
 }
 
-/// The indices in `graph.input` of inputs without an initializer.
+/// Indices in `graph.input` of the inputs without an initializer.
 fn data_inputs(graph: &GraphProto) -> Vec<usize> {
     let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     (0..graph.input.len()).filter(|&at| !stored.contains(graph.input[at].name.as_str())).collect()
@@ -39,7 +41,7 @@ fn tensor_type(info: &mut ValueInfoProto) -> Option<&mut crate::pb::type_proto::
     Some(tensor)
 }
 
-/// The extent of a dimension that has one.
+/// Fixed extent of a dimension, if it has one.
 fn fixed(dim: &Dimension) -> Option<i64> {
     match dim.value {
         Some(dimension::Value::DimValue(size)) if size > 0 => Some(size),
@@ -54,7 +56,7 @@ fn param(dim: &Dimension) -> Option<&str> {
     }
 }
 
-/// Input `name` is a constant of the value `text`.
+/// Makes input `name` a constant with the value `text`.
 fn give(graph: &mut GraphProto, options: &GraphOptions, name: &str, text: &str) -> Result<(), GraphError> {
     let wrong = |problem: String| GraphError::from(SettingError::new("input", format!("{name}={text}"), problem));
     let inputs = data_inputs(graph);
@@ -95,7 +97,7 @@ fn give(graph: &mut GraphProto, options: &GraphOptions, name: &str, text: &str) 
     Ok(())
 }
 
-/// The extents of a given input, and the axis that holds as many rows as there are samples, if one does.
+/// Extents of a given input, and its axis with one row per sample, if there is one.
 fn extents(
     dims: &[Dimension],
     options: &GraphOptions,
@@ -115,7 +117,7 @@ fn extents(
     Ok((shape.into_iter().map(|size| size.unwrap_or(1)).collect(), samples))
 }
 
-/// The extents of input `name`, as the file or `shape` fixes them.
+/// Extents of input `name`, as fixed by the file or by `shape`.
 fn extents_of(dims: &[Dimension], options: &GraphOptions, name: &str) -> Vec<Option<usize>> {
     let sized = |axis: usize, dim: &Dimension| {
         let place = format!("{name}[{axis}]");
@@ -126,7 +128,7 @@ fn extents_of(dims: &[Dimension], options: &GraphOptions, name: &str) -> Vec<Opt
     dims.iter().enumerate().map(|(axis, dim)| sized(axis, dim)).collect()
 }
 
-/// `name` is `tensor`, which has 1 along `axis`, repeated for each sample of the input `first`.
+/// Makes `name` the value of `tensor`, which has extent 1 along `axis`, repeated for each sample of the input `first`.
 fn repeat(graph: &mut GraphProto, name: &str, tensor: &Tensor, axis: usize, first: &str) {
     let part = |what: &str| format!("{name}/{what}");
     let extents: Vec<i64> = tensor.shape.iter().map(|&extent| extent as i64).collect();
@@ -178,8 +180,8 @@ fn typed(elem_type: i32, values: &[f64]) -> Result<TensorData, String> {
     })
 }
 
-/// The data inputs whose samples lie along another axis than the first, with that axis. It has the size or the name of axis 0 of the first
-/// input, and no other axis has.
+/// Data inputs with samples along an axis other than the first, with that axis. It has the size or name of axis 0 of
+/// the first input, and no other axis has.
 pub(in super::super) fn batch_axes(graph: &GraphProto) -> Vec<(String, usize)> {
     let inputs = data_inputs(graph);
     let of = |at: usize| dims(&graph.input[at]).map(|(_, dims)| dims);
@@ -201,7 +203,7 @@ pub(in super::super) fn batch_axes(graph: &GraphProto) -> Vec<(String, usize)> {
     inputs.iter().skip(1).filter_map(moved).collect()
 }
 
-/// Samples lie along axis 0 of every input.
+/// Moves the samples to axis 0 of every input.
 fn move_samples_first(graph: &mut GraphProto) -> Result<Vec<String>, GraphError> {
     let mut notes = Vec::new();
     for (name, axis) in batch_axes(graph) {
@@ -231,7 +233,7 @@ fn is_cast_alone(graph: &GraphProto, name: &str) -> bool {
     !has_branches(graph) && graph.node.iter().filter(reads).all(|node| node.op_type == "Cast")
 }
 
-/// Inputs of other integers and of truth values are int64, as samples are, and cast before they are read.
+/// Converts inputs of other integers and of Booleans to int64, the type of samples, followed by a cast.
 fn widen(graph: &mut GraphProto) {
     for at in data_inputs(graph) {
         let name = graph.input[at].name.clone();
@@ -242,7 +244,7 @@ fn widen(graph: &mut GraphProto) {
             Ok(DataType::Uint8 | DataType::Int8 | DataType::Uint16 | DataType::Int16 | DataType::Uint32)
         );
         let known = matches!(DType::from_onnx(elem_type), Ok(DType::I32 | DType::Bool));
-        // Arithmetic on small integers wraps, which int64 would not.
+        // Arithmetic on small integers wraps around, and on int64 it would not.
         if !(known || is_small && is_cast_alone(graph, &name)) {
             continue;
         }
@@ -261,19 +263,19 @@ fn widen(graph: &mut GraphProto) {
     }
 }
 
-/// An input that samples give, with the axes that the file leaves open.
+/// Input that the samples provide, with the axes that the file leaves open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenInput {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The extents of a sample, none if the file has none.
+    /// Extents of a sample. `None` for an axis without an extent in the file.
     pub extents: Vec<Option<usize>>,
 }
 
-/// The inputs that samples give: the extents of a sample as the file or `shape` fixes them.
+/// Inputs that the samples provide, with the extents of a sample as fixed by the file or by `shape`.
 ///
 /// # Errors
-/// [`GraphError`]: the model is of no form that is read.
+/// [`GraphError`] if the model has no supported form.
 pub fn open_inputs(model: &ModelProto, options: &GraphOptions) -> Result<Vec<OpenInput>, GraphError> {
     let mut graph = inputs_of(model);
     bind(&mut graph, options)?;
@@ -286,7 +288,7 @@ pub fn open_inputs(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Ope
     Ok(data_inputs(&graph).into_iter().map(input).collect())
 }
 
-/// The inputs of a model, and the names of its initializers, alone.
+/// A model's inputs and the names of its initializers.
 fn inputs_of(model: &ModelProto) -> GraphProto {
     let Some(graph) = &model.graph else { return GraphProto::default() };
     let named = |tensor: &TensorProto| TensorProto { name: tensor.name.clone(), ..TensorProto::default() };

@@ -1,6 +1,6 @@
-//! Branches and loops that are known before a run: their nodes replace `If` and `Loop`.
+//! Inlines statically known control flow: the nodes of branches and loops replace `If` and `Loop`.
 //!
-//! A hostile file may nest loops to any number of nodes, so their number is bounded.
+//! A malicious file may nest loops to any number of nodes, so the number is limited.
 
 use super::super::GraphError;
 use crate::pb::{GraphProto, NodeProto};
@@ -9,25 +9,25 @@ use crate::{Tensor, TensorData};
 use crate::{find_attr, make_attr_int, make_node, make_tensor, make_tensor_i64};
 use std::collections::{HashMap, HashSet};
 
-/// No model has more nodes after its branches and loops are written out.
+/// Maximum number of nodes after inlining.
 const MAX_NODES: usize = 1 << 16;
 
-/// No loop is written out for more rounds.
+/// Maximum number of iterations of an inlined loop.
 pub(in super::super) const MAX_ROUNDS: i64 = 1024;
 
-/// The known course of an `If` or a `Loop`.
+/// Statically known control flow of an `If` or a `Loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) enum Flow {
     /// The `If` with this first output takes this branch.
     Branch(String, bool),
-    /// The `Loop` with this first output runs so many rounds, whatever its condition.
+    /// The `Loop` with this first output runs this many iterations, regardless of its condition.
     Rounds(String, usize),
 }
 
-/// Writes the nodes of one branch, or of all rounds of a loop, into `graph`.
+/// Inlines the nodes of one branch, or of all iterations of a loop, into `graph`.
 ///
 /// # Errors
-/// [`GraphError`]: the node lacks its graph, its outputs do not fit, or too many nodes would come of it.
+/// [`GraphError`] if the node has no subgraph, its outputs do not fit, or there would be too many nodes.
 pub(in super::super) fn inline(graph: &mut GraphProto, flow: Flow) -> Result<(), GraphError> {
     let (Flow::Branch(output, _) | Flow::Rounds(output, _)) = &flow;
     let Some(at) = graph.node.iter().position(|node| node.output.first() == Some(output)) else {
@@ -45,7 +45,7 @@ fn invalid(node: &NodeProto, reason: impl Into<String>) -> GraphError {
     GraphError::Invalid { node: node.name.clone(), op: node.op_type.clone(), reason: reason.into() }
 }
 
-/// The number of nodes of a graph and of the graphs in it.
+/// Number of nodes of a graph, including its subgraphs.
 fn count(graph: &GraphProto) -> usize {
     graph.node.iter().map(|node| 1 + inner(node).map(count).sum::<usize>()).sum()
 }
@@ -96,7 +96,7 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
     if scans > 0 && rounds == 0 {
         return Err(invalid(&node, "it gathers the results of no round"));
     }
-    // Weights are the same in every round.
+    // Weights are the same in every iteration.
     take_initializers(graph, &mut body);
     let mark = free_mark(graph, &node.name);
     let mut names: Vec<String> = node.input[2..].to_vec();
@@ -134,13 +134,13 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
     Ok(nodes)
 }
 
-/// The weights of a body, which are the same in every copy of it.
+/// Moves the weights of a body to `graph`. They are the same in every copy of the body.
 fn take_initializers(graph: &mut GraphProto, body: &mut GraphProto) {
     let known: HashSet<String> = graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
     graph.initializer.extend(body.initializer.drain(..).filter(|tensor| !known.contains(&tensor.name)));
 }
 
-/// A text between a name and the number of a round, such that `graph` has no name of this form.
+/// Separator between a name and an iteration number, such that `graph` has no name of this form.
 fn free_mark(graph: &GraphProto, node: &str) -> String {
     let names = all_names(graph);
     let is_taken = |mark: &str, name: &String| {
@@ -161,7 +161,7 @@ fn rename_nodes(graph: &mut GraphProto, end: &str) {
     }
 }
 
-/// The names that the nodes of `graph`, and of graphs in it, give. Weights are the same in every round.
+/// Names of the outputs in `graph` and its subgraphs. Weights are the same in every iteration.
 fn inner_names(graph: &GraphProto) -> HashSet<String> {
     let mut names: HashSet<String> = HashSet::new();
     for node in &graph.node {

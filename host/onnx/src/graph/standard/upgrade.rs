@@ -1,7 +1,7 @@
-//! Nodes of operator sets 7 to 12 as those of set 13, and of sets 22 to 24 as those of set 21.
+//! Converts nodes of opsets 7 to 12 to opset 13, and of opsets 22 to 24 to opset 21.
 //!
-//! If an attribute became an input, the input is a constant of the output's name. What sets 22 to 24 changed of an operator that has
-//! a rule is its element types, and attributes of element types that are not read.
+//! If an attribute became an input, the input is a constant named after the output. For operators that have a rule,
+//! opsets 22 to 24 changed only element types, and attributes for element types that are not supported.
 
 use super::super::GraphError;
 use crate::pb::{AttributeProto, GraphProto, NodeProto, TensorProto};
@@ -12,13 +12,13 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Marks a `Softmax` or `LogSoftmax` of sets before 13, which normalises over all axes from its axis on.
+/// Marks a `Softmax` or `LogSoftmax` from before opset 13, which normalises over all axes from its axis on.
 pub(in super::super) const FLATTENS: &str = "dp.flattens";
 
-/// Writes the nodes of `graph`, of operator set `opset`, as the rules know them.
+/// Converts the nodes of `graph`, of opset `opset`, to the form that the rules support.
 ///
 /// # Errors
-/// [`GraphError`]: a node that has no form in the newer set.
+/// [`GraphError`] for a node without an equivalent in the newer opset.
 pub(super) fn upgrade(graph: &mut GraphProto, opset: i64) -> Result<(), GraphError> {
     if (13..22).contains(&opset) {
         return Ok(());
@@ -57,7 +57,7 @@ struct Upgrade<'a> {
     stored: &'a [TensorProto],
     /// All names of the model.
     names: &'a HashSet<String>,
-    /// Nodes that give the inputs that attributes became.
+    /// Nodes for the inputs that replace attributes.
     constants: &'a mut Vec<NodeProto>,
 }
 
@@ -84,7 +84,7 @@ impl Upgrade<'_> {
     }
 
     fn lower(&mut self) {
-        // They choose a rounding to 8-bit floats.
+        // They select a rounding to 8-bit floats.
         if matches!(self.node.op_type.as_str(), "Cast" | "CastLike") {
             self.remove("round_mode");
             self.remove("saturate");
@@ -104,7 +104,7 @@ impl Upgrade<'_> {
         Some(self.node.attribute.remove(at))
     }
 
-    /// Input `slot` is `tensor`.
+    /// Makes `tensor` the input `slot`.
     fn input(&mut self, slot: usize, what: &str, tensor: impl FnOnce(&str) -> TensorProto) {
         let mut name = format!("{}/{what}", self.node.output.first().map_or("", String::as_str));
         while self.names.contains(&name) {
@@ -128,7 +128,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// Axis 1 by default, and all that follow it.
+    /// Flattens all axes from `axis` on. The default is 1.
     fn flattening(&mut self) {
         if find_attr(&self.node.attribute, "axis").is_none() {
             self.node.attribute.push(make_attr_int("axis", 1));
@@ -164,7 +164,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// `Upsample` is a `Resize` whose element `i` comes from `i / scale`, rounded down.
+    /// `Upsample` is a `Resize` whose element `i` comes from `floor(i / scale)`.
     fn upsample(&mut self) -> Result<(), GraphError> {
         if self.opset < 9 {
             let Some(scales) = self.take("scales") else { return Err(self.invalid("it has no scales")) };
@@ -175,13 +175,14 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down, or up if the axis shrinks.
+    /// Before opset 11, input 1 has the scales, and element `i` comes from `i / scale`, rounded down, or up if the axis
+    /// shrinks.
     fn scaled(&mut self) -> Result<(), GraphError> {
         let scales = self.scales();
         let known = scales.as_ref().and_then(|tensor| tensor.as_f32());
         let any = |holds: fn(&f32) -> bool| known.is_some_and(|scales| scales.iter().any(holds));
         let is_mixed = any(|scale| *scale < 1.0) && any(|scale| *scale > 1.0);
-        // A newer node rounds all axes alike.
+        // The newer operator rounds all axes in the same way.
         let is_nearest = attr_string(&self.node.attribute, "mode", "nearest") == "nearest";
         if is_nearest && (known.is_none() || is_mixed) {
             let reason = "its scales are data, or some shrink and others grow, which newer operator sets cannot say";
@@ -191,7 +192,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// The scales, if they are known.
+    /// Scales, if they are known.
     fn scales(&self) -> Option<Tensor> {
         let name = self.node.input.get(1)?;
         self.stored.iter().find(|tensor| tensor.name == *name).and_then(|proto| decode_tensor(proto).ok())

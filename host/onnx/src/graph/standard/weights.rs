@@ -1,13 +1,14 @@
-//! Weights that an exporter wrote as `Constant` nodes, as paddle2onnx and spox do: initializers of the same names.
+//! Converts weights that an exporter wrote as `Constant` nodes, such as paddle2onnx and spox, to initializers of the
+//! same names.
 
 use crate::pb::{GraphProto, NodeProto, TensorProto};
 use crate::scopes::{DEEPEST, inner, inner_mut};
 use crate::{DType, attr_tensor, make_value_info};
 use std::collections::{HashMap, HashSet};
 
-/// Turns the `Constant` nodes that layers read as weights into initializers, here and in the graphs inside. In a model without an
-/// initializer of several floats, so are the constants of several floats that
-/// are added, subtracted, multiplied or divided. `is_listed`: initializers are inputs too, as before IR version 4.
+/// Converts the `Constant` nodes that layers read as weights to initializers, in `graph` and its subgraphs. If the
+/// model has no initializer of several floats, this includes constants of several floats in additions, subtractions,
+/// multiplications and divisions. Set `is_listed` if initializers are also inputs, as before IR version 4.
 pub fn hoist_weights(graph: &mut GraphProto, is_listed: bool) {
     let all = !has_stored_weights(graph, 0);
     hoist(graph, is_listed, all, 0);
@@ -25,7 +26,7 @@ fn is_weight(op: &str, slot: usize) -> bool {
     }
 }
 
-/// Operators that a weight passes on its way to its layer.
+/// Operators between a weight and its layer.
 fn passes(op: &str) -> bool {
     matches!(op, "Cast" | "Identity" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze")
 }
@@ -35,7 +36,7 @@ fn is_float(tensor: &TensorProto) -> bool {
     floats.contains(&tensor.data_type) && tensor.dims.iter().any(|&extent| extent > 1)
 }
 
-/// Returns true if an initializer holds several floats, here or in a graph inside.
+/// Returns true if an initializer has several floats, in `graph` or a subgraph.
 fn has_stored_weights(graph: &GraphProto, depth: usize) -> bool {
     let within = |node: &NodeProto| inner(node).any(|inner| has_stored_weights(inner, depth + 1));
     graph.initializer.iter().any(is_float) || depth < DEEPEST && graph.node.iter().any(within)
@@ -73,7 +74,8 @@ fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {
     }
 }
 
-/// The names of constants that a layer reads as a weight, here or in a branch. With `all`, the possible biases and scales too.
+/// Names of constants that a layer reads as a weight, in `graph` or a subgraph. With `all`, also possible biases and
+/// scales.
 fn read_as_weights(graph: &GraphProto, all: bool) -> HashSet<String> {
     let mut by_output: HashMap<&str, &NodeProto> = HashMap::new();
     for node in &graph.node {
@@ -102,10 +104,10 @@ fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut V
     for node in &graph.node {
         let is_bias = all && matches!(node.op_type.as_str(), "Add" | "Sub" | "Mul" | "Div");
         let slots = node.input.iter().enumerate();
-        // If weights are stored, exporters wrote the constants of norms and tables.
+        // If weights are stored, exporters generated the constants of norms and tables.
         let is_made_up = !all && (node.op_type.ends_with("Normalization") || node.op_type == "Gather");
         let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot) && !is_made_up);
-        // TorchScript writes no weight as a constant if others are stored.
+        // If other weights are stored, TorchScript writes no weight as a constant.
         let slots = slots.filter(|(_, name)| all || !name.starts_with('/'));
         found.extend(slots.map(|(_, name)| name.as_str()));
         if depth < DEEPEST {

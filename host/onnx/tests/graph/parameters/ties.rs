@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// `[rows, columns]` of different numbers, or its transpose.
+/// `[rows, columns]` of distinct values, or the transpose.
 fn numbers(rows: usize, columns: usize, transposed: bool) -> Vec<f32> {
     let at = |flat: usize| if transposed { flat % rows * columns + flat / rows } else { flat };
     (0..rows * columns).map(|flat| 0.5 + at(flat) as f32).collect()
 }
 
-/// A look-up of a table, and a product with its transpose as constant folding stores it.
+/// Lookup in an embedding matrix, and a product with its transpose as constant folding stores it.
 pub(super) fn language_model(copy: &str) -> ModelProto {
     Sketch::new(17, &[N, 8])
         .tensor("embedding.weight", &[8, 3], &numbers(8, 3, false))
@@ -29,7 +29,7 @@ fn transposed_tied_weight_is_one_parameter() {
     assert_eq!(ops, ["Transpose", "MatMul", "MatMul"]);
     let because = "not trained: tied to 'embedding.weight', transposed; `untie` 'onnx::MatMul_30' if it is not";
     assert_eq!(reason(&model, "onnx::MatMul_30"), (false, because.to_string()));
-    // The trained model has it once.
+    // The trained model contains it once.
     let tied = retie(&model, &GraphOptions::default()).unwrap();
     let trained = write_trained(&tied, &[("embedding.weight", &[2.0; 24])]).unwrap();
     let stored: Vec<_> = trained.graph.as_ref().unwrap().initializer.iter().map(|t| t.name.as_str()).collect();
@@ -69,7 +69,7 @@ fn coincidental_equality_ties_nothing() {
     let eye: Vec<f32> = (0..36).map(|flat| if flat % 7 == 0 { 1.0 } else { 0.0 }).collect();
     assert_eq!(two(eye.clone(), eye, ["a", "val_9"]), 2);
     assert_eq!(two(vec![0.5; 36], vec![0.5; 36], ["a", "val_9"]), 2);
-    // Too few numbers.
+    // Too few values.
     assert_eq!(two(numbers(3, 3, false), numbers(3, 3, true), ["a", "val_9"]), 2);
     // Layers copied before training.
     assert_eq!(two(numbers(6, 6, false), numbers(6, 6, false), ["a.0.weight", "a.1.weight"]), 2);
@@ -102,7 +102,7 @@ fn scope_separates_repeated_layer_from_copy() {
     assert_eq!(trained(&twice, &untie), ["onnx::MatMul_5", "onnx::MatMul_7"]);
 }
 
-// A weight of several nodes is one parameter unless they are untied.
+// A weight with several readers is one parameter unless it is untied.
 #[test]
 fn shared_weight_is_one_unless_untied() {
     let model = Sketch::new(17, &[N, 6])
@@ -117,7 +117,7 @@ fn shared_weight_is_one_unless_untied() {
         let graph = Graph::from_model(&model, options).unwrap();
         graph.trained().map(|p| p.name.clone()).collect::<Vec<_>>()
     };
-    // The products show that the sums are one layer's, too.
+    // The products show that the sums also belong to one layer.
     assert_eq!(trained(&GraphOptions::default()), ["w", "b"]);
     let untie = GraphOptions { untie: vec!["*".into()], ..GraphOptions::default() };
     assert_eq!(trained(&untie), ["w", "w::second", "b", "b::y"]);

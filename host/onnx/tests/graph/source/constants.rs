@@ -2,7 +2,7 @@
 
 use super::*;
 
-// A value computed from parameters, not moved, is trained as it is, and named.
+// A value computed from parameters, not only moved, is trained in this form, and a warning names it.
 #[test]
 fn computed_weights_are_named() {
     let model = |value: &str, from: &str| {
@@ -34,7 +34,7 @@ fn computed_weights_are_named() {
     }
 }
 
-// A table may be looked up at any places, not only at a square of them, if the exporter recorded it.
+// If the exporter recorded it, a table may be looked up at any positions, not only at square positions.
 #[test]
 fn a_recorded_table_may_have_any_places() {
     let number = |flat: usize| 0.1 * ((flat / 6 * 31 + (flat % 6) / 2 * 17) % 23) as f32 - 0.7;
@@ -49,7 +49,7 @@ fn a_recorded_table_may_have_any_places() {
     computes_the_same(&model);
 }
 
-// A class token that the exporter expanded to the batch is one token, even if it is zero. A scale of ones keeps its shape.
+// A class token that the exporter expanded to the batch is one token, even if it is zero. A scale of 1 keeps its shape.
 #[test]
 fn expanded_token_is_one_token() {
     let model = |op: &str, number: &dyn Fn(usize) -> f32| {
@@ -72,7 +72,7 @@ fn expanded_token_is_one_token() {
         assert_eq!(all.iter().find(|one| one.trained).unwrap().shape, [1, 1, 4]);
     }
     assert_eq!(trained(&model("Mul", &|_| 1.0)), [("token".to_string(), 8)]);
-    // Nor are zeros under another name.
+    // The same holds for zeros under another name.
     let mut zeros = model("Concat", &|_| 0.0);
     let graph = zeros.graph.as_mut().unwrap();
     graph.initializer[0].name = "val_0".into();
@@ -81,7 +81,7 @@ fn expanded_token_is_one_token() {
     assert_eq!(trained(&zeros), [("token".to_string(), 8)]);
 }
 
-// A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
+// A layer on a constant: a table of coordinates, or learned queries. It is trained, and a warning names it.
 #[test]
 fn constant_in_place_of_data_is_named() {
     let model = Sketch::new(17, &[N, 3])
@@ -97,7 +97,7 @@ fn constant_in_place_of_data_is_named() {
     assert!(warnings[0].starts_with("'coordinates': trained, though it may be a constant"), "{warnings:?}");
 }
 
-// Two nodes of a call read the same weight: its shape, and its numbers.
+// Two nodes of a call read the same weight: its shape, and its values.
 #[test]
 fn weight_of_two_nodes_of_a_call_is_trained() {
     let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
@@ -112,7 +112,7 @@ fn weight_of_two_nodes_of_a_call_is_trained() {
     computes_the_same(&model);
 }
 
-// Optimisers keep `folded_from` and drop the signature: then a weight may have been a parameter.
+// Optimizers keep `folded_from` and drop the signature. Then a weight may have been a parameter.
 #[test]
 fn record_without_signature_decides_nothing() {
     let model = Sketch::new(18, &[N, 4])
@@ -138,7 +138,7 @@ fn names_of_paddle_calls_are_invented() {
     assert_eq!(names(&model("p2o.bias")), ["linear_0.w_0", "p2o.bias"]);
 }
 
-// A bias along the channels of a convolution is a bias, though a softmax follows.
+// A bias along the channels of a convolution is a bias, although a softmax follows.
 #[test]
 fn convolution_bias_is_trained() {
     let model = |shape: &[usize]| {
@@ -153,13 +153,13 @@ fn convolution_bias_is_trained() {
         model
     };
     assert_eq!(names(&model(&[1, 3, 1])), ["const_fold_opt__176", "kernel"]);
-    // A table of scores is none, nor are numbers along another axis than the channels.
+    // A table of scores is not a bias, and neither are values along another axis than the channels.
     for shape in [[1, 3, 5], [1, 2, 1], [2, 1, 1]] {
         assert_eq!(names(&model(&shape)), ["kernel"], "{shape:?}");
     }
 }
 
-// A constant that a layer reads as its weight is named, and trained if that is asked for.
+// A warning names a constant that a layer reads as its weight. It is trained on request.
 #[test]
 fn constant_weights_are_named() {
     let head = onnx::make_tensor_f32("", &[3, 2], &[0.5, 0.25, -0.5, 1.0, 0.125, 2.0]);

@@ -1,4 +1,4 @@
-//! Functions, arithmetic, comparisons and choices.
+//! Elementwise functions, arithmetic, comparisons and selections.
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, broadcast};
 use super::super::kernel::{Kernel, Logic};
@@ -28,7 +28,7 @@ pub(super) fn clip(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     unary(b, node, Unary::Clip { low, high })
 }
 
-/// Of two operands, or of any number, from the first on.
+/// Left fold of `op` over two or more operands.
 pub(super) fn arithmetic(b: &mut Builder, node: &Node<'_>, op: Binary, whole: Option<Whole>) -> Result<Id, Refusal> {
     let mut result = node.input(0)?;
     for at in 1..node.inputs.len() {
@@ -106,7 +106,7 @@ pub(super) fn cast(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     b.step(Kernel::Cast, &[x], to, b.shape(x).to_vec())
 }
 
-/// A kernel of two operands that are broadcast.
+/// Adds a kernel of two operands, which are broadcast.
 pub(super) fn pair(
     b: &mut Builder,
     x: Id,

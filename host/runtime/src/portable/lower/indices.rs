@@ -1,4 +1,4 @@
-//! Reading and adding at indices.
+//! Gather and scatter operators.
 
 use super::super::builder::{Builder, Id, Refusal, len};
 use super::super::kernel::Kernel;
@@ -6,7 +6,7 @@ use super::super::node::{Node, axis};
 use super::super::value::{Data, Kind};
 use damper_nn::index::Along;
 
-/// The axis of a node, and what it cuts `x` into.
+/// Axis of a node, and `x` split at this axis.
 fn along(b: &Builder, node: &Node<'_>, x: Id) -> Result<(usize, Along), Refusal> {
     let shape = b.shape(x);
     let axis = axis(node.int("axis", 0), shape.len())?;
@@ -42,13 +42,13 @@ pub(super) fn scatter_add(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusa
     b.step(Kernel::ScatterAdd(along), &[x, indices, updates], Kind::F32, b.shape(x).to_vec())
 }
 
-/// Indices that cover every other axis.
+/// Fails unless the indices cover every other axis of `x`.
 fn fits(x: &[usize], indices: &[usize], axis: usize) -> Result<(), Refusal> {
     let same = x.iter().zip(indices).enumerate().all(|(at, (a, b))| at == axis || a == b);
     if x.len() == indices.len() && same { Ok(()) } else { Err("its indices do not cover its other axes".into()) }
 }
 
-/// The nearest entry along each axis, at constant indices.
+/// Nearest-neighbour resize: a gather along each axis, at constant indices.
 pub(super) fn resize(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     let modes = ["mode", "coordinate_transformation_mode", "nearest_mode"].map(|name| node.string(name, ""));
     let ["nearest" | "", "asymmetric", "floor"] = modes else {

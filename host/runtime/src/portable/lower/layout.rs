@@ -1,4 +1,4 @@
-//! Operators that move elements or look at them in another shape.
+//! Operators that move elements or reshape tensors.
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, broadcast, len, strides};
 use super::super::kernel::Kernel;
@@ -46,7 +46,7 @@ pub(super) fn constant(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> 
     Ok(b.constant(vec![ints.len()], Data::I64(ints.to_vec())))
 }
 
-/// A constant tensor.
+/// Adds a constant tensor.
 pub(in super::super) fn tensor_of(b: &mut Builder, tensor: &damper_onnx::pb::TensorProto) -> Result<Id, Refusal> {
     let tensor = decode_tensor(tensor).map_err(|error| error.to_string())?;
     let shape = tensor.shape.clone();
@@ -115,7 +115,7 @@ pub(super) fn pad(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     for (at, axis) in axes.iter().enumerate() {
         (before[*axis], after[*axis]) = (pads[at], pads[at + axes.len()]);
     }
-    // Negative pads cut.
+    // Negative pads crop.
     let kept_of = |at: usize| {
         let (start, end) = ((-before[at]).max(0), from[at] as i64 - (-after[at]).max(0));
         (start as usize, usize::try_from(end - start).unwrap_or(0), 1)
@@ -195,7 +195,7 @@ pub(super) fn slice(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     sliced(b, x, &cut)
 }
 
-/// Of each axis the entries from a start on, so many, at a step.
+/// Strided slice. For each axis, `cut` has the start, the number of entries and the step.
 fn sliced(b: &mut Builder, x: Id, cut: &[(usize, usize, i64)]) -> Result<Id, Refusal> {
     let shape: Vec<usize> = cut.iter().map(|(_, count, _)| *count).collect();
     let whole = strides(b.shape(x));

@@ -42,12 +42,13 @@ fn scaled(b: &mut Builder, x: Id, factor: f32) -> Result<Id, Refusal> {
     pair(b, x, factor, Kind::F32, |walk| Kernel::Binary(Binary::Mul, walk))
 }
 
-/// The product over the last two axes, the others broadcast; a vector is a row on the left and a column on the right.
+/// Matrix product over the last two axes, with the others broadcast. A vector is a row on the left and a column on the
+/// right.
 fn product(b: &mut Builder, x: Id, y: Id) -> Result<Id, Refusal> {
     if [x, y].iter().any(|id| b.kind(*id) != Kind::F32 || b.shape(*id).is_empty()) {
         return Err("its operands are not matrices of floats".into());
     }
-    // A transpose is read through; the strides of what is read are those of the operand's axes.
+    // Reads through transposes. The strides are those of the operand's axes.
     let ((x_read, mut x_strides), (y_read, mut y_strides)) = (b.strided(x), b.strided(y));
     let (mut x_shape, mut y_shape) = (b.shape(x).to_vec(), b.shape(y).to_vec());
     let (is_row, is_column) = (x_shape.len() == 1, y_shape.len() == 1);
@@ -73,7 +74,7 @@ fn product(b: &mut Builder, x: Id, y: Id) -> Result<Id, Refusal> {
     let y_stack = stack_strides(&y_shape[..y_lead], &y_strides);
     let matrix = |strides: &[usize], lead: usize| [strides[lead], strides[lead + 1]];
     let (mut x_matrix, y_matrix) = (matrix(&x_strides, x_lead), matrix(&y_strides, y_lead));
-    // Rows of a stack that lie like the rows of one matrix, under one right side, are one matrix.
+    // If the rows of a stack are contiguous and share the right side, they form one matrix.
     let (mut rows, mut count) = (rows, shape.iter().product::<usize>());
     let is_one =
         y_stack.iter().all(|stride| *stride == 0) && x_strides == strides(&x_shape) && x_shape[..x_lead] == shape[..];

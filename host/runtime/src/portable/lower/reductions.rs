@@ -17,7 +17,7 @@ pub(super) fn reduce(b: &mut Builder, node: &Node<'_>, fold: Fold) -> Result<Id,
     over(b, x, &axes, node.int("keepdims", 1) != 0, fold)
 }
 
-/// Over all axes behind the channels, which stay with one element.
+/// Reduction over all axes after the channels. The reduced axes keep extent 1.
 pub(super) fn global(b: &mut Builder, node: &Node<'_>, fold: Fold) -> Result<Id, Refusal> {
     let x = node.input(0)?;
     let axes: Vec<usize> = (2..b.shape(x).len()).collect();

@@ -1,4 +1,4 @@
-//! Convolutions and pools of lines and planes.
+//! Convolutions and pools in one or two dimensions.
 
 use super::super::builder::{Builder, Id, ProgramForm, Refusal, TOO_MANY_AXES, len};
 use super::super::kernel::Kernel;
@@ -51,7 +51,7 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Id, Ref
     }
     let window = Window::over(channels, weights[0], groups, &axes).ok_or("its window does not fit its image")?;
     let shape: Vec<usize> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.input)).collect();
-    // What does not change from sample to sample is laid out once, in the order in which it is read.
+    // Kernels shared by all samples are laid out once, in reading order.
     let (mut kernel, mut strides) = (kernel, KernelStrides::onnx(&window));
     if b.stage(kernel) != Stage::Sample && b.form == ProgramForm::Fast {
         let [outputs, channels, taps] = [weights[0], weights[1], len(&weights[2..])];
@@ -108,7 +108,7 @@ fn pool(b: &mut Builder, node: &Node<'_>, kernel: impl FnOnce(Window) -> Kernel)
     b.step(kernel(window), &[x], Kind::F32, shape)
 }
 
-/// The extents behind the channels of one image.
+/// Spatial extents of one image.
 fn spatial(image: &[usize]) -> Result<&[usize], Refusal> {
     match image {
         [1, _, spatial @ ..] if (1..=2).contains(&spatial.len()) => Ok(spatial),
@@ -124,14 +124,14 @@ fn groups(node: &Node<'_>) -> Result<usize, Refusal> {
         .ok_or_else(|| "its group is not positive".into())
 }
 
-/// Sizes of an attribute, or the default for each.
+/// Sizes in an attribute, or the default for each.
 fn sizes(given: Option<&[i64]>, count: usize, default: usize) -> Result<Vec<usize>, Refusal> {
     let Some(given) = given.filter(|given| !given.is_empty()) else { return Ok(vec![default; count]) };
     let sizes: Option<Vec<usize>> = given.iter().map(|size| usize::try_from(*size).ok()).collect();
     sizes.filter(|sizes| sizes.len() == count).ok_or_else(|| format!("{given:?} are not {count} sizes"))
 }
 
-/// The axes of windows of `kernel` over `spatial`.
+/// Axes of windows of `kernel` over `spatial`.
 fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis>, Refusal> {
     let rank = spatial.len();
     let (strides, dilations) = (sizes(node.ints("strides"), rank, 1)?, sizes(node.ints("dilations"), rank, 1)?);
@@ -158,7 +158,7 @@ fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis
         }
         let room = (input + before + after).checked_sub(reach).ok_or("its window is larger than its image")?;
         let mut output = room / stride + 1;
-        // A window that rounding up adds begins inside the image or the pads before it.
+        // An extra window from rounding up must begin inside the image or its leading pads.
         if rounds_up && !room.is_multiple_of(stride) && output * stride < input + before {
             output += 1;
         }
