@@ -1,28 +1,28 @@
 /* damper for C: differentially private training on a device, in memory that the caller owns. No heap, no globals.
  *
- * Written by cbindgen from the crate damper-capi; do not edit. README.md beside it has a complete program. The header is C89 and
- * C++98. Beyond C89 it needs <stdint.h>, which compilers have in their C89 mode too.
+ * Written by cbindgen from the crate damper-capi; do not edit. The README.md of that crate has a complete program. The header
+ * is C89 and C++98. It also needs <stdint.h>, which compilers have in their C89 mode too.
  *
  * The contract of every function
  *
- * Pointers: a pointer is null or points to memory of the length that is said. Nobody else reads or writes that memory during the
- * call. What a function reads is initialised: all that a pointer to const points to, and the parameters that a step updates.
- * Memory for a run, a shard or a result may be uninitialised: the library writes it before it reads it. A status answers a
- * pointer that is null where none may be, misaligned, or into the run's memory.
+ * Pointers: a pointer is null or points to memory of the stated length. No other code reads or writes that memory during the
+ * call. All memory that a function reads is initialised: the target of a pointer to const, and the parameters that a step
+ * updates. Memory for a run, a shard or a result may be uninitialised: the library writes it before it reads it. A pointer that
+ * must not be null, is misaligned, or points into the run's memory gives an error status.
  *
  * Handles: a pointer to a damper_run is one that damper_run_init wrote. Until damper_run_close the run's memory belongs to the
- * library: do not move, copy, read, write or free it. After that it is zeros, and the handle is answered by
- * DAMPER_STATUS_NOT_A_RUN until you use the memory for something else. Do not pass a pointer to memory in which no run was made.
- * The library reads a mark at a handle, and the mark holds its address: so it also refuses a run that was moved or copied. The same
- * holds for a damper_shard, from damper_shard_open to damper_shard_merge or damper_shard_close.
+ * library: do not move, copy, read, write or free it. After that it is zeros, and functions return
+ * DAMPER_STATUS_NOT_A_RUN for the handle until you use the memory for something else. Do not pass a pointer to memory in which
+ * no run was created. The library reads a mark at a handle, and the mark holds its address. So it also rejects a run that was
+ * moved or copied. The same holds for a damper_shard, from damper_shard_open to damper_shard_merge or damper_shard_close.
  *
- * Const: a function with a pointer to a const damper_run changes nothing of the run but the text of damper_last_error.
+ * Const: a function with a pointer to a const damper_run changes only the text of damper_last_error in the run.
  *
- * Threads: runs share nothing. One run must not be used by two threads, or by an interrupt and what it interrupts, at once.
+ * Threads: runs share nothing. Two threads, or an interrupt and the interrupted code, must not use one run at the same time.
  *
  * Sizes: a struct that begins with `size` holds its size in the header that the program was compiled with. DAMPER_CONFIG_INIT,
- * DAMPER_SCHEDULE_INIT, DAMPER_FLASH_INIT and DAMPER_JOURNAL_RUN_INIT set it. Later versions only append fields, take the structs of earlier versions, and read a missing field
- * as 0. A library refuses a size that it does not know by DAMPER_STATUS_SIZE.
+ * DAMPER_SCHEDULE_INIT, DAMPER_FLASH_INIT and DAMPER_JOURNAL_RUN_INIT set it. Later versions only append fields, accept the
+ * structs of earlier versions, and read a missing field as 0. An unknown size gives DAMPER_STATUS_SIZE.
  */
 
 
@@ -43,7 +43,7 @@ extern "C" {
 #define DAMPER_VERSION (DAMPER_VERSION_MAJOR * 1000000L + DAMPER_VERSION_MINOR * 1000L + DAMPER_VERSION_PATCH)
 
 /**
- * Lets the compiler warn where a status is not used. Empty for other compilers, or if you define it so.
+ * Lets the compiler warn if a status is not used. Empty for other compilers, or if you define it as empty.
  */
 #ifndef DAMPER_MUST_USE
 #if defined(__GNUC__)
@@ -54,18 +54,18 @@ extern "C" {
 #endif
 
 /**
- * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
+ * Bytes of static memory for a run, aligned to 8, that suffice on every target. `damper_run_size` is exact.
  */
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
   (64 * sizeof(void *) + 880 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
 /**
- * Bytes of static memory for a shard, to be aligned to 8: enough on every target. `damper_shard_size` is exact.
+ * Bytes of static memory for a shard, aligned to 8, that suffice on every target. `damper_shard_size` is exact.
  */
 #define DAMPER_SHARD_BYTES(dim) (16 * sizeof(void *) + 128 + 4 * (size_t)(dim))
 
 /**
- * Bytes of static memory for a journal, to be aligned to 8: enough on every target. `damper_journal_size` is exact.
+ * Bytes of static memory for a journal, aligned to 8, that suffice on every target. `damper_journal_size` is exact.
  */
 #define DAMPER_JOURNAL_BYTES (9 * sizeof(void *) + 64)
 
@@ -75,7 +75,7 @@ extern "C" {
 #define DAMPER_SAMPLING_RATE_ONE ((uint64_t)1 << 53)
 
 /**
- * Initialises a `damper_config`: its size, and 0 for the rest, which is refused until it is set.
+ * Initialises a `damper_config`: its size, and 0 for the rest. A value of 0 is rejected until you set it.
  */
 #define DAMPER_CONFIG_INIT {sizeof(damper_config), 0, 0, 0.0, 0.0, 0.0f, 0, 0, 0}
 
@@ -85,12 +85,12 @@ extern "C" {
 #define DAMPER_SCHEDULE_INIT {sizeof(damper_schedule), 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0}
 
 /**
- * Initialises a `damper_flash`: its size, and nothing else, which is refused until it is set.
+ * Initialises a `damper_flash`: only its size. The rest is rejected until you set it.
  */
 #define DAMPER_FLASH_INIT {sizeof(damper_flash), NULL, 0, 0, 0, NULL, NULL, NULL}
 
 /**
- * Initialises a `damper_journal_run`: its size, and nothing else.
+ * Initialises a `damper_journal_run`: only its size.
  */
 #define DAMPER_JOURNAL_RUN_INIT {sizeof(damper_journal_run), NULL, 0, 0.0, 0.0, NULL, 0}
 
