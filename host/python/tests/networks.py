@@ -171,7 +171,7 @@ def frozen():
 
 
 class Shared(nn.Module):
-    """One linear layer and one norm, each applied twice. The norm starts with ones, and so does a second norm."""
+    """One linear layer and one norm, each applied twice. Both this norm and a second norm start with the value 1."""
 
     def __init__(self):
         super().__init__()
