@@ -178,8 +178,8 @@ fn sample_bits_ignore_row_and_chunk() {
     }
 }
 
-/// The bits of a sample depend on that sample alone, in the models without weights. With the backend at a place of [`backends`], if
-/// it is there.
+/// The bits of a sample depend on that sample alone, in the models without weights. With the backend at a place of
+/// [`backends`], if it is there.
 fn check_skeletons(place: usize) {
     let rows = |name: &str| match name {
         "resnet18-groupnorm" | "wrn-16-4-groupnorm" => 3,

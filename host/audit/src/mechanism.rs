@@ -6,9 +6,9 @@
 //!
 //! | course | network | what it tests |
 //! | --- | --- | --- |
-//! | `own` | the user's, on synthetic samples of its shapes | each tensor of the network, the ledger file at each step |
+//! | `own` | the user's, on synthetic samples of its shapes | each tensor of the network, the ledger file |
 //! | `wide` | synthetic, as many parameters as one step needs | each step |
-//! | `narrow` | synthetic, 18 parameters, as many steps as a coordinate needs | coordinates, counts, steps, a few trials |
+//! | `narrow` | synthetic, 18 parameters, steps as a coordinate needs | each coordinate, count and step, a few trials |
 //! | `draws` | synthetic, 18 parameters, the run's number of samples | rates, sums and counts against known gradients |
 //! | `samples` | none: the sampler alone, over the run's samples | rates, sizes, pairs, shared trials |
 //! | `tails` | synthetic, steps without a sample | noise far out, clamped noise |

@@ -24,7 +24,8 @@ pub(in crate::cli) struct DataArgs {
     /// The samples, KIND:PATH. The command's help lists the kinds
     #[arg(long, value_name = "KIND:PATH", required = true, help = samples())]
     data: Option<String>,
-    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the data's own]
+    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the
+    /// data's own]
     #[arg(long, value_name = "FRACTION|KIND:PATH")]
     test: Option<Text<TestSource>>,
     /// With --test FRACTION: the public number that selects the held-out rows. The choice depends only on this number
@@ -33,8 +34,8 @@ pub(in crate::cli) struct DataArgs {
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     split_seed: Option<u64>,
-    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public: epsilon then
-    /// protects the rest of a row
+    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public:
+    /// epsilon then protects the rest of a row
     #[arg(long, value_name = "public-classes")]
     stratify: Option<Stratify>,
     /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD. Bytes are divided by 255 first. For
@@ -84,8 +85,9 @@ pub(in crate::cli) struct DataArgs {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     categories: Vec<Text<Categories>>,
-    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns. With --loss mse
-    /// also the label's column, which npz and npy call `labels`: losses and predictions stay in the label's unit
+    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several
+    /// columns. With --loss mse also the label's column, which npz and npy call `labels`: losses and predictions stay
+    /// in the label's unit
     #[arg(long, value_name = "COLUMN=MEAN,STD")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]

@@ -46,7 +46,8 @@ pub(in crate::cli) struct MethodArgs {
     #[command(flatten)]
     #[serde(flatten)]
     threshold_settings: SettingArgs<ThresholdChoice>,
-    /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not nowhere
+    /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not
+    /// nowhere
     #[arg(long)]
     count_non_finite: bool,
     /// Bound on one sample. `flat`: all parameters together to the clip at most. `per-layer`: each tensor on its own.

@@ -30,7 +30,8 @@ pub(in crate::cli) struct OptimizerArgs {
     /// `floored`, the larger of both (DOPPLER) [default: added]
     #[arg(long, value_name = "NAME", value_parser = denominator())]
     adam_denominator: Option<AdamDenominator>,
-    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
+    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at
+    /// least NU
     #[arg(long, value_name = "B0,NU", allow_hyphen_values = true)]
     adagrad_norm: Option<Text<(f64, f64)>>,
     /// --adagrad-norm: takes the noise's own share off each squared norm

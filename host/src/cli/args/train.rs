@@ -69,7 +69,8 @@ pub(in crate::cli) struct TrainArgs {
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     pub(in crate::cli) model: Option<PathBuf>,
-    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
+    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is
+    /// temporary.
     #[arg(long, hide = true)]
     #[schemars(skip)]
     pub(in crate::cli) copy_model: bool,
@@ -90,12 +91,12 @@ pub(in crate::cli) struct TrainArgs {
     /// Keeps no state for --resume, and so no key on the disk: a run that stops cannot be resumed
     #[arg(long)]
     pub(in crate::cli) no_checkpoint: bool,
-    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all samples are in a file
-    /// in --cache, and then those of its shard in memory, up to --data-memory
+    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all
+    /// samples are in a file in --cache, and then those of its shard in memory, up to --data-memory
     #[arg(long)]
     pub(in crate::cli) shard_data: bool,
-    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
-    /// its own, and their epsilons add up
+    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each
+    /// trains a model of its own, and their epsilons add up
     #[arg(long)]
     pub(in crate::cli) alone: bool,
     /// Prints the report as one JSON object on standard output, and nothing else there
@@ -217,8 +218,8 @@ pub(in crate::cli) struct PrivacyArgs {
     /// The clip is 2^BITS grid units [default: 20]
     #[arg(long, value_name = "BITS")]
     pub(in crate::cli) grid_bits: Option<u32>,
-    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
-    /// that would exceed the limit is refused
+    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read.
+    /// A run that would exceed the limit is refused
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]

@@ -100,7 +100,8 @@ pub(in crate::cli) struct CompareArgs {
     /// Concurrent runs [default: the number of processors, or 1 if the file has `workers`]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add up
+    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add
+    /// up
     #[arg(long)]
     pub(super) alone: bool,
     /// Prints the comparison as one JSON object on standard output, and nothing else there

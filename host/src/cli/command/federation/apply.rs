@@ -25,7 +25,8 @@ pub(super) struct ApplyArgs {
     /// The trained parameters of the round: float32 words, little-endian [default: the model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they are]
+    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they
+    /// are]
     #[arg(long, value_name = "FILE")]
     sum: Option<PathBuf>,
     /// The model with the parameters after this round

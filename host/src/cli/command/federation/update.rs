@@ -31,7 +31,8 @@ update is kept there. Asked again for the same round and --params, the command
 writes the update that was kept; another request for the round gets none. The
 noise has a fresh key, which is nowhere kept. sent.log in --ledger lists what left.";
 
-/// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its noise.
+/// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its
+/// noise.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct UpdateArgs {
@@ -41,7 +42,8 @@ pub(super) struct UpdateArgs {
     /// The model of the plan, this device's own file in all rounds
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// The trained parameters of the round, from the server: float32 words, little-endian [default in round 0: the model's]
+    /// The trained parameters of the round, from the server: float32 words, little-endian [default in round 0: the
+    /// model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     /// The update

@@ -55,7 +55,8 @@ pub(in crate::cli) struct CompileArgs {
     /// Uses the crates `core` and `nn` of damper's sources in this folder, as the crate names it, instead of copies
     #[arg(long, value_name = "DIR")]
     damper: Option<PathBuf>,
-    /// RAM for parameters, the step's sum and a sample, such as 64K: if a gradient fits too, it is kept and computed once
+    /// RAM for parameters, the step's sum and a sample, such as 64K: if a gradient fits too, it is kept and computed
+    /// once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     #[command(flatten)]

@@ -38,7 +38,8 @@ Examples:
   damper fix wrn.onnx --weight-standardisation --scale-norm -o wrn-ws.onnx
   damper fix mnist-cnn.onnx --int8 'conv*' -o mnist-cnn-int8.onnx";
 
-/// Replaces BatchNormalization, which cannot be trained privately, adds normalisations that help, and rounds weights that are not trained.
+/// Replaces BatchNormalization, which cannot be trained privately, adds normalisations that help, and rounds weights
+/// that are not trained.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct FixArgs {
@@ -52,7 +53,8 @@ pub(in crate::cli) struct FixArgs {
     /// `auto` merges if it has statistics and is not in training mode
     #[arg(long, value_name = "auto|group|merge", default_value = "auto")]
     batch_norm: BatchNormFix,
-    /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a group]
+    /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a
+    /// group]
     #[arg(long, value_name = "G")]
     groups: Option<usize>,
     /// Standardises the filters of convolutions: each is its parameters less their mean, scaled to length 1
