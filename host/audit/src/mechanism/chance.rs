@@ -393,7 +393,7 @@ mod tests {
                     })
                     .sum();
                 let found = same(4, drawn, rate);
-                // The half with the mean counts whole.
+                // The tail with the mean counts as 1.
                 let whole: f64 = (rate * rate + (1.0 - rate) * (1.0 - rate)).powi(4) * (1.0 + 2e-6);
                 assert!(found >= exact && found <= whole, "{rate} {drawn}: {found} {exact}");
             }

@@ -11,8 +11,8 @@ use damper_train::inside::worker::ParamLayout;
 
 /// Maximum number of coordinates that are tested separately.
 pub(super) const MOST_COORDINATES: usize = 64;
-/// Length of a block of the release. The test of a class of places, at one offset in every block, uses this share of a
-/// coordinate's draws.
+/// Number of classes of coordinates in a large network. A class is an offset in the blocks of the release, and its
+/// tests use all its draws.
 const PLACES: usize = 64;
 /// Number of parts of a noise schedule that are tested separately.
 const PARTS: u64 = 18;

@@ -54,8 +54,8 @@ pub(super) struct PlanArgs {
     /// Smallest number of devices whose sum is released [default: all]
     #[arg(long, value_name = "N")]
     smallest_cohort: Option<u32>,
-    /// Largest number of them that share their updates with others, or that add no noise. Epsilon of each party
-    /// excludes their noise
+    /// Largest number of devices in the cohort that share their updates with others, or that add no noise. Epsilon of
+    /// each party excludes their noise
     #[arg(long, value_name = "N", default_value_t = 0)]
     colluders: u32,
     /// Aggregation of updates. `clear`: the server reads and adds them. `prio`: two aggregators add secret shares, and
