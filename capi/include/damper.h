@@ -630,9 +630,9 @@ const char *damper_status_name(int32_t status);
 const char *damper_status_message(int32_t status);
 
 /**
- * Returns the bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters in addition
- * to the sum and `layers` layers of per-layer clipping. The documentation of each `damper_choose_…` has its number of
- * vectors. Returns 0 if no memory is that large.
+ * Returns the bytes of memory of a run over `dim` parameters. `vectors` is the number of parameter vectors in addition
+ * to the sum. `layers` is the number of layers of per-layer clipping. The documentation of each `damper_choose_…` has
+ * its number of vectors. Returns 0 if no memory is that large.
  */
 size_t damper_run_size(size_t dim, size_t vectors, size_t layers);
 
@@ -656,7 +656,7 @@ damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run 
  *
  * `DAMPER_STATUS_RANGE` also if sums in 32 bits could overflow. With an expected batch B and noise of σ grid units,
  * min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. The same status if the
- * noise is too coarse for the accountant: σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More
+ * noise is too coarse for the accountant. σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More
  * `grid_bits` help.
  */
 DAMPER_MUST_USE
@@ -751,8 +751,8 @@ damper_status damper_choose_disk_recursion(damper_run *run, double noise, double
 
 /**
  * Chooses DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9
- * to 1), then the filter of `damper_choose_iir` on the release. Gradients are evaluated at `iterates` points. Takes
- * `iterates − 1` vectors and the filter's order.
+ * to 1). The filter of `damper_choose_iir` then applies to the release. Gradients are evaluated at `iterates` points.
+ * Takes `iterates − 1` vectors and the filter's order.
  */
 DAMPER_MUST_USE
 damper_status damper_choose_dp_pmlf(damper_run *run,

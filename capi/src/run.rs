@@ -33,9 +33,9 @@ const FIXED: usize = 64 * size_of::<usize>() + 880;
 const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
 const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);
 
-/// Returns the bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters in addition
-/// to the sum and `layers` layers of per-layer clipping. The documentation of each `damper_choose_…` has its number of
-/// vectors. Returns 0 if no memory is that large.
+/// Returns the bytes of memory of a run over `dim` parameters. `vectors` is the number of parameter vectors in addition
+/// to the sum. `layers` is the number of layers of per-layer clipping. The documentation of each `damper_choose_…` has
+/// its number of vectors. Returns 0 if no memory is that large.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> usize {
     let size = || {
@@ -94,7 +94,7 @@ pub struct Config {
 ///
 /// `DAMPER_STATUS_RANGE` also if sums in 32 bits could overflow. With an expected batch B and noise of σ grid units,
 /// min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. The same status if the
-/// noise is too coarse for the accountant: σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More
+/// noise is too coarse for the accountant. σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More
 /// `grid_bits` help.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {

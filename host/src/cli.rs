@@ -2,8 +2,8 @@
 //!
 //! Standard output has only the answer. Progress, warnings and errors go to standard error. An error is one line that
 //! names the file, node, flag or row at fault, and the fix. With --json it is also one object on standard output:
-//! {"error": "..."}. Exit codes: 0, 1 for an error, 2 for a wrong command line or a wrong value of a flag, 3 for a
-//! defect in damper itself.
+//! {"error": "..."}. Exit codes: 0 for success, 1 for an error, 2 for a wrong command line or value of a flag, 3 for a
+//! defect in damper.
 
 mod args;
 mod command;

@@ -90,7 +90,7 @@ fn noise_on_means_has_the_priced_deviation() {
     assert!(draws > 1500.0 && (deviation - 1.0).abs() < 5.0 * (0.5 / draws).sqrt(), "{deviation} of {draws} draws");
 }
 
-// The steps of a run have the bits of a run with the same constants as public constants, for rows in memory and in a
+// The steps have the bits of a run with the same constants as public constants. This holds for rows in memory and in a
 // file.
 #[test]
 fn run_has_bits_of_public_constants() {

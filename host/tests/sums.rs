@@ -2,7 +2,7 @@
 //! scale of the output.
 //!
 //! The model is `z = x · w` with the loss `(z − t)²`. Row `i` is a multiple of the unit vector `e_i`, so its gradient
-//! has one non-zero coordinate, and all arithmetic before the clip is exact. Two simulations of one seed have the same
+//! has one non-zero coordinate. All arithmetic before the clip is exact. Two simulations of one seed have the same
 //! noise. Their difference is the difference of their sums.
 
 use damper::data::DataOptions;

@@ -117,8 +117,8 @@ fn disk(idle: &mut IdleMut<'_>, gain: Gain, gamma: f64) -> FfiResult<&'static mu
 }
 
 /// Chooses DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9
-/// to 1), then the filter of `damper_choose_iir` on the release. Gradients are evaluated at `iterates` points. Takes
-/// `iterates − 1` vectors and the filter's order.
+/// to 1). The filter of `damper_choose_iir` then applies to the release. Gradients are evaluated at `iterates` points.
+/// Takes `iterates − 1` vectors and the filter's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_dp_pmlf(
     run: *mut Run,

@@ -106,8 +106,8 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> FfiResult
     idle.fill(Slot::Schedule, |choices| choices.schedule = AnySchedule::declared(declared))
 }
 
-/// Fails if sums overflow under the noise of the last step, which is the largest if noise grows, or if a step's noise
-/// is too coarse for the accountant. Noise decreases only during warm-up.
+/// Fails if sums overflow under the noise of the last step, which is the largest if noise grows. Also fails if a step's
+/// noise is too coarse for the accountant. Noise decreases only during warm-up.
 fn check_noise(idle: &IdleMut<'_>, declared: &Declared, warmup: u32) -> Result<(), ConfigError> {
     let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
     let last = idle.budget.ledger.budget().saturating_sub(1);

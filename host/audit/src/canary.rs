@@ -318,8 +318,8 @@ impl Seen {
         Self { clip: clip / hiding, rate, hiding }
     }
 
-    /// Returns the log-likelihood ratio of `along`: a canary that is in the data and drawn at the sampling rate,
-    /// against a canary that is out.
+    /// Returns the log-likelihood ratio of `along`, for a canary that is in the data against a canary that is out. A
+    /// canary in the data is drawn at the sampling rate.
     ///
     /// `ln(1 − q + q·e^x)`, `x = zc − c²/2`, without overflow.
     fn evidence(&self, along: f64) -> f64 {

@@ -18,7 +18,7 @@
 //!    rounding.
 //! 4. Counts of norms, as the step stores them, move by one, or by two if a sample is replaced.
 //!
-//! The position of a sample must not matter: the same samples in other rows, chunks and workers have the same sum and
+//! The position of a sample must not matter. The same samples in other rows, chunks and workers have the same sum and
 //! counts, bit for bit.
 //!
 //! The replay runs the trainer's own step, workers and graphs. The randomness is a simulation's, chosen such that the

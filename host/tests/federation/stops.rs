@@ -18,8 +18,8 @@ fn stops() -> u64 {
     std::env::var("DAMPER_STOPS").ok().and_then(|stops| stops.parse().ok()).unwrap_or(6)
 }
 
-// A device that is killed at any moment sends at most one update in a round, always with the same bytes, and each round
-// is charged once.
+// A device that is killed at any moment sends at most one update in a round, always with the same bytes. Each round is
+// charged once.
 #[test]
 fn killed_device_sends_one_update_a_round() {
     let rounds = stops();

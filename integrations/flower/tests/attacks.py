@@ -6,7 +6,7 @@
 1. A thousand fuzzed replies: no exception, and each round's sum is that of the honest updates.
 2. A hundred crafted requests: one constant error, nothing charged, and the same log of replies for data that differ in
    one row.
-3. Ten foreign apps and messages of all kinds through the Runtime API of an unmodified SuperNode: one constant error,
+3. Ten foreign apps and messages of all kinds through the Runtime API of an unmodified SuperNode. Result: one constant error,
    no code runs, and an honest request is answered.
 """
 

@@ -109,8 +109,8 @@ impl Aggregator {
     ///
     /// # Errors
     ///
-    /// The plan has no members or is not for aggregators, another process uses the folder, or its content is damaged or
-    /// of another plan or role.
+    /// The plan has no members or is not for aggregators, or another process uses the folder. Or the folder's content
+    /// is damaged or of another plan or role.
     pub fn open(folder: &Path, plan: FederationPlan, role: Role, log: fn(&str)) -> Result<Self, FolderError> {
         if plan.aggregation != Aggregation::Prio {
             return Err(FolderError::Plan("the plan is not for aggregators; plan with `aggregation` prio"));

@@ -76,8 +76,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// It is not an update of `round` by the member of `key`, it is late, another report was made for the round or a
-    /// later round, or the disk fails.
+    /// It is not an update of `round` by the member of `key`, or it is late. Another report was made for the round or a
+    /// later round. Or the disk fails.
     pub fn report(
         &self,
         plan: &FederationPlan,

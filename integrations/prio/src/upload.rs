@@ -119,7 +119,7 @@ impl Upload {
         reader.end(upload)
     }
 
-    /// Checks that a member of `plan` signed the upload for a round of it, and that its share is that of `role` in the
+    /// Checks that a member of `plan` signed the upload for a round of it. Its share must be that of `role` in the
     /// signed report.
     ///
     /// # Errors

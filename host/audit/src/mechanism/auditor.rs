@@ -101,8 +101,8 @@ impl Auditor<'_> {
         one
     }
 
-    /// Creates the folders of the runs of a course, in a RAM disk if there is one: the ledger of synthetic data needs
-    /// no disk.
+    /// Creates the folders of the runs of a course, in a RAM disk if possible. The ledger of synthetic data needs no
+    /// disk.
     pub(super) fn folders(&self) -> Result<Folders, TrainError> {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(|error| {
             TrainError::Run(format!("no temporary folder ({error}): set TMPDIR to one that can be written"))

@@ -95,8 +95,8 @@ pub(super) struct TailSlack {
 impl TailSlack {
     /// Returns the least and the largest probability of a draw beyond `bound`.
     ///
-    /// The probability of a discrete Gaussian lies between those of the normal a grid unit farther out and a grid unit
-    /// nearer, because its weights decrease from there.
+    /// For a discrete Gaussian, the bounds are a normal's probabilities a grid unit farther out and a grid unit nearer.
+    /// They hold because its weights decrease from there.
     pub(super) fn beyond(self, bound: f64) -> (f64, f64) {
         let least = outside(bound + self.shift) - self.chance;
         let most = outside((bound - self.shift).max(0.0)) + self.chance;

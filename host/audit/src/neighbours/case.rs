@@ -59,7 +59,7 @@ pub(crate) enum Undo {
 }
 
 impl Case {
-    /// Returns the cases for this data: a sample is added after the last, and sample `index` is removed or replaced by
+    /// Returns the cases for this data. A sample is added after the last. Sample `index` is removed, or replaced by
     /// samples derived from it.
     ///
     /// `donor` is another sample. Data without floats has no case that is not finite.
