@@ -16,7 +16,7 @@ int damper_esp_flash(const esp_partition_t *partition, damper_flash *flash) {
   const damper_flash empty = DAMPER_FLASH_INIT;
   if (partition->encrypted) return -1;
   *flash = empty;
-  /* The library hands it back as it is. */
+  /* The library returns the pointer unchanged. */
   flash->context = (void *)(uintptr_t)partition;
   flash->bytes = partition->size;
   flash->erase_bytes = partition->erase_size;

@@ -1,8 +1,8 @@
 /* Kernels of networks, for the C files that `damper compile --target c` writes. C99 and C++11.
  *
- * The contract of damper.h holds for each function. Lengths are those that a kernel's shape says. All memory is initialised, that of
- * outputs too, and no output overlaps what else the call has. Shapes are those of `damper compile`: another one gives wrong numbers or
- * reads outside of its operands. Numbers are in row-major order. A truth value is a byte, 0 or 1.
+ * The contract of damper.h holds for each function. The shape of a kernel determines the lengths. All memory is initialised,
+ * including that of outputs, and an output overlaps no other argument of the call. Shapes are those of `damper compile`. Another
+ * shape gives wrong values or reads outside of its operands. Values are in row-major order. A boolean is a byte, 0 or 1.
  *
  * A kernel is linked if it is called. Each has the bits of `damper train --backend portable` on every target.
  */
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* How 1, 2 or 3 operands are read over one shape. */
+/* Strided reads of 1, 2 or 3 operands over one shape. */
 #define DAMPER_NN_WALK(operands)                                                                        \
   struct {                                                                                              \
     size_t extents[6];                                                                                  \
@@ -34,12 +34,12 @@ typedef struct {
   size_t needed[2], len;
 } damper_nn_product_shape;
 
-/* What is kept of a tensor, and what becomes one number each. */
+/* Reduction: the kept axes of a tensor, and the reduced axes. */
 typedef struct {
   damper_nn_walk1 kept, reduced;
 } damper_nn_reduction;
 
-/* A tensor [outer, axis, inner], read or written at indices along the axis in the middle. */
+/* A tensor [outer, axis, inner], read or written at indices along the middle axis. */
 typedef struct {
   size_t outer, axis, inner;
 } damper_nn_along;
@@ -52,7 +52,7 @@ typedef struct {
   } axes[2];
 } damper_nn_window;
 
-/* How a kernel lies: from one channel of the output to the next, one channel of the image in its group, one tap. */
+/* Strides of a kernel: per output channel, per image channel within its group, per tap. */
 typedef struct {
   size_t output, channel, tap;
 } damper_nn_strides;
@@ -65,7 +65,7 @@ typedef struct {
   size_t len, channels, inner;
 } damper_nn_quantized;
 
-/* Each entry of `x`. */
+/* Elementwise functions of `x`. */
 #define DAMPER_NN_MAP(name, from, to) DAMPER_MUST_USE damper_status damper_nn_##name(const from *x, to *out, size_t len)
 DAMPER_NN_MAP(abs, float, float);
 DAMPER_NN_MAP(ceil, float, float);
@@ -91,7 +91,7 @@ DAMPER_NN_MAP(i64_as_bool, int64_t, uint8_t);
 DAMPER_NN_MAP(i64_as_f32, int64_t, float);
 DAMPER_NN_MAP(bool_as_f32, uint8_t, float);
 DAMPER_NN_MAP(bool_as_i64, uint8_t, int64_t);
-/* The one number `x` everywhere. */
+/* Fills with the value `x`. */
 DAMPER_NN_MAP(fill, float, float);
 #undef DAMPER_NN_MAP
 DAMPER_MUST_USE
@@ -99,7 +99,7 @@ damper_status damper_nn_clip(const float *x, float *out, size_t len, float low, 
 DAMPER_MUST_USE
 damper_status damper_nn_leaky_relu(const float *x, float *out, size_t len, float slope);
 
-/* Each pair of entries that the walk reads. */
+/* Elementwise functions of two operands that the walk reads. */
 #define DAMPER_NN_PAIR(name, from, to) \
   DAMPER_MUST_USE damper_status damper_nn_##name(const damper_nn_walk2 *walk, const from *a, const from *b, to *out)
 DAMPER_NN_PAIR(add, float, float);
@@ -132,7 +132,7 @@ DAMPER_NN_PAIR(or, uint8_t, uint8_t);
 DAMPER_NN_PAIR(xor, uint8_t, uint8_t);
 #undef DAMPER_NN_PAIR
 
-/* A choice; a transpose, slice or expansion, and a block to its place; and entries at `count` indices, of which one outside is answered by
+/* Select. Copy: a transpose, slice or expansion. Place: writes a block. Gather at `count` indices. An index out of range gives
  * DAMPER_STATUS_RANGE. */
 #define DAMPER_NN_OF_TYPE(suffix, type)                                                                                                 \
   DAMPER_MUST_USE                                                                                                                       \
@@ -166,14 +166,14 @@ DAMPER_NN_REDUCE(sum);
 DAMPER_MUST_USE
 damper_status damper_nn_product(const damper_nn_product_shape *shape, const float *a, const float *b, float *out);
 
-/* Convolution and its gradient by the image; `bias` may be null. */
+/* Convolution and its gradient with respect to the image. `bias` may be null. */
 DAMPER_MUST_USE
 damper_status damper_nn_forward(const damper_nn_window *window, const float *x, const float *kernel, const float *bias, float *out);
 DAMPER_MUST_USE
 damper_status damper_nn_transposed(const damper_nn_window *window, const damper_nn_strides *strides, const float *y, const float *kernel,
                                    const float *bias, float *out);
 
-/* Pools; a mean is over what is inside, or over all. */
+/* Pools. A mean excludes or includes the padding. */
 DAMPER_MUST_USE
 damper_status damper_nn_max_pool(const damper_nn_window *window, const float *x, float *out);
 DAMPER_MUST_USE
@@ -183,7 +183,7 @@ damper_status damper_nn_average_pool(const damper_nn_window *window, const float
 DAMPER_MUST_USE
 damper_status damper_nn_average_pool_of_all(const damper_nn_window *window, const float *x, float *out);
 
-/* As the functions of their names, with the same bits, where one operand is a weight of 8-bit integers: of a product the left or the right. */
+/* As the functions of the same names, with the same bits, for a weight of 8-bit integers: the left or right operand of a product. */
 DAMPER_MUST_USE
 damper_status damper_nn_product_left(const damper_nn_product_shape *shape, const damper_nn_quantized *a, const float *b, float *out);
 DAMPER_MUST_USE

@@ -1,4 +1,5 @@
-//! Rates, and what a number of steps costs: the Rényi curve in `double`, rounded up. It is linked where it is called.
+//! Sampling rates, and the privacy cost of a number of steps: the Rényi curve in `double`, rounded up. Linked only if
+//! called.
 
 use crate::ffi::{self, IdleRef};
 use crate::memory::{Run, Stage};
@@ -11,9 +12,9 @@ use damper_core::numerics::up::{add_up, mul_up};
 /// A sampling rate of 1.
 pub const DAMPER_SAMPLING_RATE_ONE: u64 = 9_007_199_254_740_992;
 
-/// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
-/// exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
-/// that is empty.
+/// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53. The draw uses
+/// exactly this rate, and so does the accountant. `DAMPER_STATUS_RANGE` if the batch is larger than the data set, or
+/// the data set is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_sampling_rate(expected_batch: u64, dataset_size: u64, rate: *mut u64) -> Status {
     let found = Rate::of(expected_batch, dataset_size).map_err(|_| Status::Range);
@@ -21,13 +22,13 @@ pub unsafe extern "C" fn damper_sampling_rate(expected_batch: u64, dataset_size:
     status(found.and_then(|found| unsafe { ffi::write_alone(rate, found.numerator()) }))
 }
 
-/// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
-/// together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
-/// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
-/// DAMPER_SAMPLING_RATE_ONE`.
+/// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate. It is an upper bound for
+/// gradients and counts together, with the schedule's noise. It is infinity if no guarantee holds. Neighbours: one
+/// sample is replaced by a sample that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and
+/// `rate <= DAMPER_SAMPLING_RATE_ONE`.
 ///
-/// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once. With a noise
-/// schedule it takes time in proportion to `steps`.
+/// Needs 2.1 KB of stack. Consecutive steps with equal noise are composed at once. With a noise schedule the time is
+/// proportional to `steps`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon(
     run: *const Run,
@@ -52,9 +53,9 @@ unsafe fn write_epsilon(run: *const Run, rate: u64, steps: u32, delta: f64, epsi
     unsafe { ffi::write(settled.head, epsilon, found.epsilon) }
 }
 
-/// As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
-/// ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
-/// above at 0.5.
+/// As `damper_epsilon`, with integer orders only: with three quarters of the flash and less stack. Never below it. For
+/// an ε below 10, the measured excess is at most 3 % at multipliers from 1, and at most 10 % from 0.7. At 0.5 it is up
+/// to a third.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon_integer_orders(
     run: *const Run,
@@ -100,7 +101,8 @@ unsafe fn write_epsilon_integer_orders(
     unsafe { ffi::write(settled.head, epsilon, least) }
 }
 
-/// Hands over the events of the first `steps` steps, equal ones that follow each other together with their number.
+/// Calls a function with the events of the first `steps` steps. Equal consecutive events come together, with their
+/// number.
 fn each_event(
     settled: &IdleRef<'_>,
     rate: u64,

@@ -1,4 +1,4 @@
-//! Steps whose noise is chosen as the run goes, from what it has released, charged to a Rényi filter. It is linked where it is called.
+//! Steps with noise that depends on earlier releases, charged to a Rényi filter. Linked only if called.
 
 use crate::ffi::{self, IdleRef};
 use crate::ledger::Record;
@@ -10,17 +10,17 @@ use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism as _;
 
-/// Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter is charged.
+/// Bytes that a run needs in addition to `damper_run_size` or `DAMPER_RUN_BYTES` if a Renyi filter is charged.
 pub const DAMPER_RENYI_FILTER_BYTES: usize = 40;
 const _: () =
     assert!(size_of::<RenyiFilter>() + align_of::<RenyiFilter>() - align_of::<f32>() <= DAMPER_RENYI_FILTER_BYTES);
 
-/// Lets a Rényi filter pay for the run's steps in the place of its ledger: the run stays within (`epsilon`, `delta`) by the
-/// divergence of the whole `order` (2 to 1024), whatever noise is chosen from what was released. The configuration's budget
-/// must be 0. Takes `DAMPER_RENYI_FILTER_BYTES`. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
-/// record is a ledger's, or of another order.
+/// Charges the run's steps to a Rényi filter instead of its ledger. The run stays within (`epsilon`, `delta`) by the
+/// divergence of the integer `order` (2 to 1024), whatever noise is chosen from what was released. The configuration's
+/// budget must be 0. Takes `DAMPER_RENYI_FILTER_BYTES`. After a restart `record` is the stored record. It is null if
+/// nothing was charged. `DAMPER_STATUS_RECORD` if the record belongs to a ledger or has another order.
 ///
-/// Which order is best follows from the run as planned; a small one does not show a small ε (`DAMPER_STATUS_RANGE`).
+/// The best order follows from the run as planned. A small order cannot prove a small ε (`DAMPER_STATUS_RANGE`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_renyi_filter(
     run: *mut Run,
@@ -55,7 +55,7 @@ unsafe fn choose(run: *mut Run, order: u32, epsilon: f64, delta: f64, record: *c
     Ok(())
 }
 
-/// The rate and the factor, if they are within their ranges.
+/// Checks that rate and factor are in range, and returns them.
 fn checked(step: &Step, factor: f64, rate: u64) -> Result<(Rate, f64), ConfigError> {
     let slots = step.slots();
     let scaled: Mechanism = slots.mechanism.scaled(factor);
@@ -69,8 +69,8 @@ fn checked(step: &Step, factor: f64, rate: u64) -> Result<(Rate, f64), ConfigErr
     Ok((Rate::from_numerator(rate)?, factor))
 }
 
-/// Writes 1 where the filter would pay for a step with noise of `factor` times the configuration's at this sampling rate, in units
-/// of 2^-53, and 0 where it would not. Choose both from what was released and from constants.
+/// Writes 1 if the filter's budget covers a step with noise of `factor` times the configuration's at this sampling
+/// rate, in units of 2^-53. Otherwise writes 0. Choose both only from released values and constants.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_fits_budget(run: *const Run, factor: f64, rate: u64, admits: *mut u32) -> Status {
     // SAFETY: the contract of the header.
@@ -86,9 +86,10 @@ pub unsafe extern "C" fn damper_fits_budget(run: *const Run, factor: f64, rate: 
     status(answer)
 }
 
-/// As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter is charged,
-/// or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
-/// noise has no part in it. `damper_batch_begin` draws at this rate.
+/// As `damper_step_open`, for a step with noise of `factor` times the configuration's, drawn at this rate. The step is
+/// charged to the filter. If it does not fit, returns `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be
+/// tried. The step's number is counted from 2^31. The schedule's noise does not apply. `damper_batch_begin` draws at
+/// this rate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_open_adaptive(run: *mut Run, factor: f64, rate: u64, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.
@@ -103,7 +104,7 @@ unsafe fn open(run: *mut Run, factor: f64, rate: u64, number: *mut u32) -> FfiRe
         return Err(Status::Order);
     }
     let (rate, factor) = checked(step, factor, rate).map_err(|error| head.refuse(error))?;
-    // SAFETY: the caller's contract; nothing from above is used again.
+    // SAFETY: the caller's contract. No reference from above is used again.
     unsafe {
         ffi::open(run, number, |step, state, budget| {
             let filter = budget.filter.as_mut().ok_or(ffi::NOT_CHARGED)?;

@@ -1,17 +1,17 @@
-//! The caller's flash, as the journal sees it.
+//! The caller's flash as a driver for the journal.
 
 use core::ffi::{c_int, c_void};
 use core::mem::size_of;
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
-/// Bytes that are erased at once, at least: the sectors of most chips divide 4096. Where they do not, build the library with the size of
-/// theirs in the environment variable `DAMPER_ERASE_SIZE`.
+/// Size of an erase, in bytes. The sectors of most chips divide 4096. If the chip's sectors do not, build the library
+/// with their size in the environment variable `DAMPER_ERASE_SIZE`.
 pub(crate) const ERASE: usize = match option_env!("DAMPER_ERASE_SIZE") {
     Some(digits) => decimal(digits.as_bytes()),
     None => 4096,
 };
 const _: () = assert!(ERASE >= 512 && ERASE.is_power_of_two(), "DAMPER_ERASE_SIZE: a power of two of at least 512");
-/// Bytes that are read or written at once, at addresses that they divide: the words of flash must divide them.
+/// Size of a read or write, in bytes, and alignment of its address. The write size of the flash must divide it.
 const BLOCK: usize = 32;
 
 const fn decimal(mut digits: &[u8]) -> usize {
@@ -23,39 +23,41 @@ const fn decimal(mut digits: &[u8]) -> usize {
     value
 }
 
-/// Reads `len` bytes at `offset` of the region into `bytes`. Returns 0, or another number where the flash cannot read them.
+/// Reads `len` bytes at `offset` of the region into `bytes`. Returns 0, or another number if the flash cannot read
+/// them.
 pub type FlashRead = Option<unsafe extern "C" fn(context: *mut c_void, offset: u32, bytes: *mut u8, len: u32) -> c_int>;
 /// Writes `len` bytes at `offset` of the region, which are erased. Returns 0 only when they are in the cells.
 pub type FlashWrite =
     Option<unsafe extern "C" fn(context: *mut c_void, offset: u32, bytes: *const u8, len: u32) -> c_int>;
-/// Erases `len` bytes at `offset` of the region: whole sectors. Returns 0 only when every bit of them is 1.
+/// Erases `len` bytes at `offset` of the region, in whole sectors. Returns 0 only when all bits of them are 1.
 pub type FlashErase = Option<unsafe extern "C" fn(context: *mut c_void, offset: u32, len: u32) -> c_int>;
 
-/// A region of flash, and its driver. The functions return 0 where they did what they were asked, are given `context`, and must not jump
-/// or throw out of the call. Writes and reads are of 32 bytes, at offsets that 32 divides. What a driver must do where a cut write
-/// makes a read fault, and about caches, is in the documentation of the journal (`journal/src/journal.rs`).
+/// A region of flash, and its driver. The functions get `context`, return 0 on success, and must not jump or throw out
+/// of the call. Writes and reads are of 32 bytes, at offsets that 32 divides. The documentation of the journal
+/// (`journal/src/journal.rs`) has the requirements for caches, and for chips on which an interrupted write makes a read
+/// fault.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Flash {
     /// Bytes of this struct: `DAMPER_FLASH_INIT` sets it.
     pub size: usize,
-    /// Given to the functions.
+    /// Argument of the functions.
     pub context: *mut c_void,
-    /// Bytes of the region: two or more times the larger of a sector and `damper_journal_erase_size`.
+    /// Bytes of the region: at least twice the larger of a sector and `damper_journal_erase_size`.
     pub bytes: u32,
-    /// Bytes of a sector of the chip, which divide `damper_journal_erase_size`.
+    /// Bytes of a sector of the chip. They divide `damper_journal_erase_size`.
     pub erase_bytes: u32,
-    /// Bytes of the smallest write, which divide 32.
+    /// Bytes of the smallest write. They divide 32.
     pub write_bytes: u32,
-    /// Reads.
+    /// Read function.
     pub read: FlashRead,
-    /// Writes.
+    /// Write function.
     pub write: FlashWrite,
-    /// Erases.
+    /// Erase function.
     pub erase: FlashErase,
 }
 
-/// A flash whose functions are all there, and whose sizes fit.
+/// Flash with all functions present and with valid sizes.
 pub(crate) struct Driver {
     context: *mut c_void,
     bytes: usize,
@@ -65,7 +67,7 @@ pub(crate) struct Driver {
     erase: unsafe extern "C" fn(*mut c_void, u32, u32) -> c_int,
 }
 
-/// Why a flash cannot be used.
+/// Reason why a flash cannot be used.
 pub(crate) enum Unfit {
     Absent,
     Sizes,
@@ -83,7 +85,7 @@ impl Driver {
     }
 }
 
-/// The driver did not do what it was asked.
+/// The driver failed.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
@@ -110,7 +112,7 @@ impl ReadNorFlash for Driver {
 
     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
         let len = length(bytes.len())?;
-        // SAFETY: a function of this type by the contract of the header, and bytes that live during the call.
+        // SAFETY: by the contract of the header a function of this type, and bytes that live during the call.
         answer(unsafe { (self.read)(self.context, offset, bytes.as_mut_ptr(), len) })
     }
 
@@ -126,7 +128,7 @@ impl NorFlash for Driver {
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Failed> {
         let mut at = from;
         while at < to {
-            // SAFETY: a function of this type by the contract of the header.
+            // SAFETY: by the contract of the header a function of this type.
             answer(unsafe { (self.erase)(self.context, at, self.sector) })?;
             at = at.checked_add(self.sector).ok_or(Failed)?;
         }
@@ -135,7 +137,7 @@ impl NorFlash for Driver {
 
     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failed> {
         let len = length(bytes.len())?;
-        // SAFETY: a function of this type by the contract of the header, and bytes that live during the call.
+        // SAFETY: by the contract of the header a function of this type, and bytes that live during the call.
         answer(unsafe { (self.write)(self.context, offset, bytes.as_ptr(), len) })
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger in flash: a journal that no power cut makes forget a charge, as a store for `damper_set_store`.
+//! The ledger in flash: a journal that loses no charge in a power cut, as a store for `damper_set_store`.
 
 use crate::ffi::{self, IdleRef};
 use crate::flash::{Driver, ERASE, Failed};
@@ -11,38 +11,39 @@ use core::mem::size_of;
 use damper_core::accounting::Store as _;
 use damper_journal::{Allowance, Configuration, FirstBoot, JournalError};
 
-/// Says to `damper_journal_provision` that nothing was ever charged to this run.
+/// Confirms to `damper_journal_provision` that nothing was ever charged to this run.
 pub const DAMPER_FIRST_BOOT: u32 = 0x4642_3031;
 
-/// Bytes of a journal on any target: what `DAMPER_JOURNAL_BYTES` counts.
+/// Bytes of a journal on any target, as `DAMPER_JOURNAL_BYTES` counts them.
 const FIXED: usize = 9 * size_of::<usize>() + 64;
 const _: () = assert!(size_of::<Journal>() <= FIXED);
 
-/// A journal. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+/// A journal. Opaque, in the caller's memory. Do not move, copy, read or write it until it is closed.
 #[repr(C, align(8))]
 pub struct Journal {
-    /// Of the address at which this was written. First: what is no journal has something else there.
+    /// Mark of the address at which this was written. It is the first field, so that other memory does not match it.
     pub(crate) mark: usize,
     pub(crate) busy: bool,
     pub(crate) kept: damper_journal::Journal<Driver>,
 }
 
-/// The run that a journal belongs to. The journal opens for no other run, and takes the charges of no other.
+/// The run that a journal belongs to. The journal opens for no other run, and accepts no charges of another run.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct JournalRun {
     /// Bytes of this struct: `DAMPER_JOURNAL_RUN_INIT` sets it.
     pub size: usize,
-    /// The run, configured, its slots chosen: its budget and all that the price depends on (noise and its schedule, sampling rate, samples,
-    /// number of parameters, expected batch, grid, clip, counts) are what the journal is bound to. It is read in the call alone.
+    /// The run, configured, with its slots chosen. The journal is bound to its budget and everything that the privacy
+    /// cost depends on. These are noise and its schedule, sampling rate, samples, number of parameters, expected batch,
+    /// grid, clip and counts. The run is read only during the call.
     pub run: *const Run,
-    /// The order of a Renyi filter; 0 for a ledger.
+    /// Order of a Renyi filter. 0 for a ledger.
     pub order: u32,
-    /// A filter's ε, else 0.
+    /// ε of a filter, else 0.
     pub epsilon: f64,
-    /// A filter's δ, else 0.
+    /// δ of a filter, else 0.
     pub delta: f64,
-    /// Bytes that name what the configuration does not know: the data set, a number of the run. An addition; null where there are none.
+    /// Optional bytes that identify what the configuration omits: the data set, a number of the run. Null if absent.
     pub description: *const u8,
     /// Length of `description`, in bytes.
     pub description_len: usize,
@@ -64,25 +65,25 @@ impl From<JournalError<Failed>> for Status {
     }
 }
 
-/// Bytes of memory that a journal needs, aligned to 8.
+/// Returns the bytes of memory that a journal needs, aligned to 8.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_journal_size() -> usize {
     size_of::<Journal>()
 }
 
-/// The bytes that the journal erases at once, as the library was built: see `damper_flash`.
+/// Returns the erase size of the journal in bytes, as the library was built: see `damper_flash`.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_journal_erase_size() -> usize {
     ERASE
 }
 
-/// Begins a journal with nothing charged, in a region that the caller has erased, in `size` bytes at `memory`. Once in the life of a
-/// run: in the factory, or by an act of whoever owns the device, and **never because `damper_journal_open` failed**. A region that
-/// was erased after charges looks like a new one, and a new journal would forget them. `first_boot` is `DAMPER_FIRST_BOOT`: a constant
-/// that no other value is by accident.
+/// Starts a journal with nothing charged, in a region that the caller has erased, in `size` bytes at `memory`. Call it
+/// once in the life of a run: in the factory, or by a decision of the device's owner. **Never call it because
+/// `damper_journal_open` failed.** A region that was erased after charges looks like a new region, and a new journal
+/// would lose those charges. `first_boot` is `DAMPER_FIRST_BOOT`, a constant that no other value equals by accident.
 ///
-/// `DAMPER_STATUS_OCCUPIED` where the region is not erased; `DAMPER_STATUS_GEOMETRY` where sizes do not fit; `DAMPER_STATUS_RANGE` where
-/// `first_boot` is another number.
+/// `DAMPER_STATUS_OCCUPIED` if the region is not erased. `DAMPER_STATUS_GEOMETRY` if sizes do not fit.
+/// `DAMPER_STATUS_RANGE` if `first_boot` is another number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_provision(
     memory: *mut c_void,
@@ -102,12 +103,13 @@ pub unsafe extern "C" fn damper_journal_provision(
     status(unsafe { make(memory, size, flash, run, journal, begin) })
 }
 
-/// Opens the journal of a run after a restart, in `size` bytes at `memory`. Then read its record by `damper_journal_record`, and give it to
-/// `damper_resume`, or to the choice of a Renyi filter.
+/// Opens the journal of a run after a restart, in `size` bytes at `memory`. Then read its record by
+/// `damper_journal_record`, and pass it to `damper_resume`, or to the choice of a Renyi filter.
 ///
-/// Where this fails, nothing may be released: `DAMPER_STATUS_BLANK` where there is no journal (the device was not provisioned, or its
-/// flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing (`damper_journal_recover` goes on), `DAMPER_STATUS_CONFIGURATION` where
-/// it is another configuration's, or an earlier version's. Nothing is erased.
+/// If this fails, nothing may be released. `DAMPER_STATUS_BLANK` if the flash has no journal: the device was not
+/// provisioned, or its flash was erased. `DAMPER_STATUS_DAMAGED` if charges may be missing: `damper_journal_recover`
+/// continues. `DAMPER_STATUS_CONFIGURATION` if it belongs to another configuration or an earlier version. Nothing is
+/// erased.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_open(
     memory: *mut c_void,
@@ -121,9 +123,10 @@ pub unsafe extern "C" fn damper_journal_open(
     status(unsafe { make(memory, size, flash, run, journal, open) })
 }
 
-/// As `damper_journal_open`; a damaged journal opens as if every charge that the damage may hide had taken `most_steps` (the most that
-/// `damper_reserve_steps` was given, else 1) and, of a Renyi filter, `most_divergence`. It over-counts, and never under-counts if no charge took
-/// more. With `UINT32_MAX` steps the whole budget counts as charged. By an act of whoever owns the device.
+/// As `damper_journal_open`, but opens a damaged journal. It counts every charge that the damage may hide as
+/// `most_steps` steps and, for a Renyi filter, `most_divergence`. `most_steps` is the largest value that was given to
+/// `damper_reserve_steps`, else 1. It over-counts, and never under-counts if no charge was larger. With `UINT32_MAX`
+/// steps the whole budget counts as charged. Call it only by a decision of the device's owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_recover(
     memory: *mut c_void,
@@ -140,7 +143,7 @@ pub unsafe extern "C" fn damper_journal_recover(
     status(unsafe { make(memory, size, flash, run, journal, open) })
 }
 
-/// The configuration that the journal of this run is bound to.
+/// Returns the configuration that the journal of this run is bound to.
 unsafe fn configuration(run: &JournalRun) -> FfiResult<Configuration> {
     // SAFETY: the caller's contract.
     let IdleRef { head, budget, body } = unsafe { ffi::settled(run.run) }?;
@@ -186,7 +189,7 @@ unsafe fn make(
     unsafe { ffi::journal::make(memory.cast(), size, journal, make) }
 }
 
-/// Writes the newest record that the journal holds.
+/// Writes the newest record in the journal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_record(journal: *const Journal, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.
@@ -198,8 +201,8 @@ pub unsafe extern "C" fn damper_journal_record(journal: *const Journal, record: 
     status(answer)
 }
 
-/// Persists a record: the callback for `damper_set_store`, with the journal as its context. Returns 0 when the record would survive a
-/// power cut, else a status.
+/// Persists a record: the callback for `damper_set_store`, with the journal as its context. Returns 0 when the record
+/// would survive a power cut, else a status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_persist(journal: *mut c_void, record: *const Record) -> c_int {
     // SAFETY: the contract of the header.

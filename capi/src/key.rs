@@ -1,4 +1,4 @@
-//! The secret from which all of a run's noise and draws follow.
+//! The secret that determines all of a run's noise and draws.
 
 use crate::ffi::{self, IdleRef};
 use crate::memory::{Head, Phase, Run};
@@ -12,9 +12,9 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> FfiResult<ChaCha20>) ->
     Ok(())
 }
 
-/// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
-/// same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
-/// wipes the run's copy. The bytes at `key` stay as they are: erasing them is up to the caller.
+/// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run only. Use the same key after a
+/// restart, because the ledger's numbers record which of its noise was used. The key is as secret as the data.
+/// `damper_run_close` wipes the run's copy. The bytes at `key` stay unchanged, and the caller must erase them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {
@@ -26,14 +26,14 @@ pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status
     status(unsafe { set(run, make) })
 }
 
-/// Makes the run a simulation: the seed is known, so nothing that it releases is private.
+/// Makes the run a simulation. The seed is known, so none of its releases is private.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_simulation_seed(run: *mut Run, seed: u64) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { set(run, |_| Ok(ChaCha20::simulation(seed))) })
 }
 
-/// Writes 1 where the run has a key, and 0 where it is a simulation.
+/// Writes 1 if the run has a key, and 0 if it is a simulation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_is_private(run: *const Run, is_private: *mut u32) -> Status {
     // SAFETY: the contract of the header.

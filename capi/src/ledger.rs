@@ -1,4 +1,4 @@
-//! The ledger: persisted, resumed, read.
+//! The ledger: persist, resume, read.
 
 use crate::ffi;
 use crate::memory::{Phase, Run};
@@ -15,7 +15,7 @@ unsafe fn set(run: *mut Run, store: Callback) -> FfiResult {
     Ok(())
 }
 
-/// Persists the ledger by `persist`, which is given `context`, before each step that is not reserved.
+/// Sets the store: `persist` gets `context` and persists the ledger before each step that is not reserved.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_store(run: *mut Run, persist: Persist, context: *mut c_void) -> Status {
     // SAFETY: the contract of the header.
@@ -27,17 +27,18 @@ unsafe extern "C" fn forget(_context: *mut c_void, _record: *const Record) -> c_
     0
 }
 
-/// Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
+/// Sets a store that loses the ledger at a restart. A restart then releases the same steps again, so use it only in
+/// simulations and tests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { set(run, Callback::Call(forget, core::ptr::null_mut())) })
 }
 
-/// Goes on after a restart from the record that the store holds: steps that were charged and not released are burned. What
-/// is reserved comes after it. `damper_run_start` answers `DAMPER_STATUS_CONFIGURATION` where the record's fingerprint is of another configuration.
-/// `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
-/// filter's: that takes it where it is chosen.
+/// Resumes after a restart from the stored record. Steps that were charged and not released are lost. Reserve steps
+/// after this call. `damper_run_start` returns `DAMPER_STATUS_CONFIGURATION` if the record's fingerprint belongs to
+/// another configuration. `DAMPER_STATUS_RECORD` if the record's budget is not the configuration's. The same status if
+/// the record is a Renyi filter's: pass that record when you choose the filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
     // SAFETY: the contract of the header.
@@ -57,7 +58,8 @@ unsafe fn resume(run: *mut Run, record: *const Record) -> FfiResult {
     Ok(())
 }
 
-/// Charges `steps` (at least 1) at a time, to write less often; a restart burns what was reserved. After `damper_resume`.
+/// Charges `steps` (at least 1) at a time, to write less often. A restart loses the reserved steps. Call it after
+/// `damper_resume`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_reserve_steps(run: *mut Run, steps: u32) -> Status {
     // SAFETY: the contract of the header.
@@ -68,8 +70,8 @@ pub unsafe extern "C" fn damper_reserve_steps(run: *mut Run, steps: u32) -> Stat
     }))
 }
 
-/// Writes the budget and the steps charged and taken so far, which is the number of the next step; of a Renyi filter also what it
-/// spent.
+/// Writes the budget and the steps charged and taken so far, which is the number of the next step. For a Renyi filter
+/// also writes its divergence.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_charged_steps(run: *const Run, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.

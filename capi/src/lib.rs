@@ -1,6 +1,6 @@
 //! `damper-core` for C: one private training step, in memory that the caller owns.
 //!
-//! The header `include/damper.h` is made from this crate; `README.md` has a complete program.
+//! The header `include/damper.h` is generated from this crate. `README.md` has a complete program.
 //!
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
@@ -8,15 +8,15 @@
 //!  segments ◄─ nn                                          all ─► ffi ─► memory ─► status
 //! ```
 //!
-//! A method is linked where it is chosen: what fills a slot is an object in the run whose type only its `damper_choose_…` names,
-//! so a program with DP-SGD has no filter in it.
+//! A method is linked only if it is chosen. A slot holds an object in the run, and only its `damper_choose_…` function
+//! names the object's type. So a program with DP-SGD contains no filter.
 //!
 //! # Unsafe
 //!
-//! All of the project's `unsafe` is here, and what makes references of pointers is in `ffi`. A run is one struct
-//! (in `memory`) at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
-//! while one is open. A run knows its address: one that was moved, copied or closed is refused. Memory is not read before it was
-//! written here.
+//! All of the project's `unsafe` is here, and `ffi` turns pointers into references. A run is one struct (in `memory`)
+//! at the start of the caller's memory. An open step borrows other parts of it, so no reference to the whole exists
+//! while a step is open. A run stores its address, so calls fail if it was moved, copied or closed. Memory is not read
+//! before it was written here.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 // One contract for all functions, at the top of the header.
@@ -58,11 +58,11 @@ pub mod numerics;
 
 pub mod nn;
 
-// Where panics unwind there is an operating system, and tests: the standard library has the handler.
+// If panics unwind, there is an operating system, and there are tests. The standard library then has the handler.
 #[cfg(panic = "unwind")]
 extern crate std;
 
-/// Never reached: no image linked with this library has a call of it.
+/// Never reached: no image linked with this library contains a call of it.
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

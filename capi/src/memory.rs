@@ -1,4 +1,4 @@
-//! The layout of the memory of a run and of a shard.
+//! Memory layout of a run and of a shard.
 
 use crate::slots::held::{
     AdamBcHeld, DAMPER_BINS, Disk, KeptFilter, KeptOptimizer, KeptThreshold, Largest, Momentum, Norm, Recursive, Vector,
@@ -16,30 +16,30 @@ use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, Thresh
 use damper_core::step::{Open, PrivateStep, Shard as Sum, Slots, StepState};
 use damper_core::threshold::Threshold as _;
 
-/// The exact mechanism with sums in `int32_t`.
+/// Exact mechanism with sums in `int32_t`.
 pub(crate) type Mechanism = DiscreteGaussian<i32>;
-/// The slot of the threshold.
+/// Slot of the threshold.
 type Threshold = ThresholdSlot<'static, DAMPER_BINS, dyn KeptThreshold>;
-/// The slots of a run that is being configured.
+/// Slots of a run that is being configured.
 pub(crate) type Choices = Slots<FilterSlot, OptimizerSlot, Mechanism, Threshold, AnyClip<'static>, AnySchedule>;
-/// The memory of a run.
+/// State of a run.
 pub(crate) type State = StepState<
     Vector<SumWord<i32>>,
     &'static mut dyn KeptFilter,
     &'static mut dyn KeptOptimizer,
     &'static mut dyn KeptThreshold,
 >;
-/// The step.
+/// Step of a run.
 pub(crate) type Step = PrivateStep<FilterSlot, OptimizerSlot, Mechanism, Threshold, AnyClip<'static>, AnySchedule>;
-/// A step that was charged.
+/// A charged step.
 pub(crate) type OpenStep<'a> = Open<'a, Step, &'static mut dyn KeptFilter, &'static mut dyn KeptOptimizer>;
 
-/// In what order functions may be called.
+/// Phase of a run: determines which functions may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Initialised.
     New,
-    /// Configured: slots are chosen.
+    /// Configured, slots are being chosen.
     Choosing,
     /// Started.
     Ready,
@@ -47,20 +47,21 @@ pub(crate) enum Phase {
     Stepping,
 }
 
-/// The part of a run that every call reads.
+/// Part of a run that every call reads.
 #[repr(C)]
 pub(crate) struct Head {
-    /// Of the address at which this was written. First, as a shard's: what is no run has something else there.
+    /// Mark of the address at which this was written. First field of a run and of a shard, so that other memory does
+    /// not match it.
     pub(crate) mark: usize,
     pub(crate) busy: bool,
     pub(crate) phase: Phase,
-    /// The slots that were chosen, a bit each.
+    /// Chosen slots, a bit for each.
     chosen: u8,
-    /// All of the run's memory, and what of it is taken.
+    /// Size of the run's memory, and the part in use.
     pub(crate) bytes: usize,
     pub(crate) used: usize,
     pub(crate) dim: usize,
-    /// Written by queries too, which change nothing else.
+    /// Last error. Queries write it too, and they change nothing else.
     pub(crate) refusal: Cell<ConfigError>,
 }
 
@@ -70,31 +71,31 @@ impl Head {
         Self { mark, busy: false, phase: Phase::New, bytes, used, dim, chosen: 0, refusal }
     }
 
-    /// Remembers what was refused.
+    /// Stores the error for `damper_last_error`.
     pub(crate) fn refuse(&self, error: ConfigError) -> Status {
         self.refusal.set(error);
         Status::Range
     }
 
-    /// Before anything is chosen.
+    /// Resets the choices.
     pub(crate) fn begin(&mut self) {
         self.phase = Phase::New;
         self.chosen = 0;
         self.used = size_of::<Run>().saturating_add(self.dim.saturating_mul(size_of::<i32>()));
     }
 
-    /// Fails where a slot was chosen before.
+    /// Fails if the slot was chosen before.
     pub(crate) fn is_free(&self, slot: Slot) -> FfiResult {
         if self.chosen & slot as u8 != 0 { Err(Status::Order) } else { Ok(()) }
     }
 
-    /// A slot is chosen once.
+    /// Marks a slot as chosen.
     pub(crate) fn choose(&mut self, slot: Slot) {
         self.chosen |= slot as u8;
     }
 }
 
-/// The slots.
+/// Slots of a run.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Slot {
@@ -105,28 +106,28 @@ pub(crate) enum Slot {
     Schedule = 16,
 }
 
-/// The budget state: ledger or privacy filter, and where it is persisted.
+/// Budget state: ledger or privacy filter, and its store.
 pub(crate) struct BudgetState {
-    /// With the run's store.
+    /// Ledger with the run's store.
     pub(crate) ledger: Ledger<Callback>,
-    /// Charged in the ledger's place if there is one, in memory that only such a run takes.
+    /// Rényi filter that is charged instead of the ledger, if any, in memory that only such a run takes.
     pub(crate) filter: Option<&'static mut RenyiFilter>,
 }
 
-/// The configuration.
-#[allow(clippy::large_enum_variant)] // One of them a run.
+/// Stage of the configuration.
+#[allow(clippy::large_enum_variant)] // There is only one in a run.
 pub(crate) enum Stage {
     None,
     Choosing(Choices),
     Started(Step),
 }
 
-/// The part of a run that an open step borrows. The generator's secret is apart: a step reads it at its end.
+/// Part of a run that an open step borrows. The generator's secret is separate: a step reads it at its end.
 pub(crate) struct Body {
     pub(crate) stage: Stage,
-    /// The run's own draw, if it has one.
+    /// Rate and samples of the run's own draw, if it has one.
     pub(crate) draw: Option<(Rate, u32)>,
-    /// None before the run is configured.
+    /// State, `None` before the run is configured.
     pub(crate) state: Option<State>,
     pub(crate) generator: Option<ChaCha20>,
 }
@@ -140,7 +141,7 @@ impl Body {
         }
     }
 
-    /// The step of these slots, with the run's own draw.
+    /// Returns the step with these slots and the run's own draw.
     pub(crate) fn step(&self, choices: Choices) -> Result<Step, ConfigError> {
         let step = PrivateStep::new(choices)?;
         match self.draw {
@@ -149,13 +150,13 @@ impl Body {
         }
     }
 
-    /// The clip of the coming step.
+    /// Returns the clip of the next step.
     pub(crate) fn clip(&self) -> Option<f32> {
         Some(self.choices()?.threshold.clip(&self.state.as_ref()?.threshold))
     }
 }
 
-/// Room for an object of at most so many bytes.
+/// Space for an object of at most `BYTES` bytes.
 #[repr(C, align(8))]
 pub(crate) struct Room<const BYTES: usize>(pub(crate) MaybeUninit<[u8; BYTES]>);
 
@@ -172,15 +173,15 @@ const OPTIMIZER: usize = larger(size_of::<AdamBcHeld>(), size_of::<Norm>());
 
 /// Storage for the objects in the slots.
 pub(crate) struct SlotStorage {
-    /// Any but a recursive one.
+    /// Any filter except a recursive filter.
     filter: Room<FILTER>,
-    /// A recursive filter, or what is inside of another.
+    /// A recursive filter, or the filter inside another filter.
     recursive: Room<{ size_of::<Recursive>() }>,
     threshold: Room<{ size_of::<Largest>() }>,
     optimizer: Room<OPTIMIZER>,
 }
 
-/// A place's room of this name, as an address.
+/// Defines accessors for the space of each field, as a pointer.
 macro_rules! rooms {
     ($($name:ident: $bytes:expr;)*) => {
         impl SlotStorage {
@@ -198,15 +199,15 @@ rooms! {
     optimizer: OPTIMIZER;
 }
 
-/// An open step and what goes with it.
+/// An open step and its state.
 pub(crate) struct Live {
     pub(crate) open: Option<OpenStep<'static>>,
     pub(crate) draw: Option<PoissonBatch<'static, ChaCha20>>,
-    /// Memory to mix in.
+    /// Vector for combining gradients.
     pub(crate) mixing: Option<Vector<f32>>,
-    /// The next point of the sample that is being mixed.
+    /// Next evaluation point of the current sample.
     pub(crate) point: Option<usize>,
-    /// The weight of the point that was asked for.
+    /// Weight of the last evaluation point.
     pub(crate) weight: Option<f32>,
 }
 
@@ -225,10 +226,10 @@ impl Live {
     }
 }
 
-/// A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+/// A run. Opaque, in the caller's memory. Do not move, copy, read or write it until it is closed.
 #[repr(C, align(8))]
 pub struct Run {
-    /// First: what it knows of the run's memory begins where it lies.
+    /// First field, because the run's memory starts at its address.
     pub(crate) head: Head,
     pub(crate) budget: BudgetState,
     pub(crate) body: Body,
@@ -254,14 +255,14 @@ impl Run {
     }
 }
 
-/// The sum of a shard.
+/// Sum of a shard.
 pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
 
-/// A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is
-/// merged or closed. It holds a sum of private gradients.
+/// A worker's share of a step. Opaque, in the caller's memory. Do not move, copy, read or write it until it is merged
+/// or closed. It holds a sum of private gradients.
 #[repr(C, align(8))]
 pub struct Shard {
-    /// Of the address at which this was written.
+    /// Mark of the address at which this was written.
     pub(crate) mark: usize,
     /// Address of the run.
     pub(crate) run: usize,

@@ -1,5 +1,5 @@
-//! Kernels of networks for the C files that `damper compile --target c` writes: the functions of `include/damper_nn.h`, which cbindgen
-//! does not make. Lengths are those that a kernel's shape says.
+//! Kernels of networks for the C files that `damper compile --target c` writes: the functions of `include/damper_nn.h`,
+//! which cbindgen does not generate. The shape of a kernel determines the lengths of its arguments.
 
 use crate::ffi::{input_alone, output_alone};
 use crate::segments::Sink;
@@ -12,7 +12,7 @@ use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{self, Fold, Reduction};
 use damper_nn::{Error, Narrow, Walk, Window, layout, pool};
 
-/// The answer of a kernel.
+/// Converts the result of a kernel.
 fn answer(answer: Result<(), Error>) -> FfiResult {
     answer.map_err(|error| match error {
         Error::Length => Status::Length,
@@ -20,13 +20,13 @@ fn answer(answer: Result<(), Error>) -> FfiResult {
     })
 }
 
-/// A shape.
+/// Borrows a shape.
 unsafe fn shape<'a, T>(shape: *const T) -> FfiResult<&'a T> {
     // SAFETY: the caller's contract.
     unsafe { input_alone(shape, 1) }?.first().ok_or(Status::Null)
 }
 
-/// A weight of 8-bit integers, as C has it.
+/// A weight of 8-bit integers, in its C layout.
 #[repr(C)]
 struct QuantizedWeight {
     values: *const i8,
@@ -37,7 +37,7 @@ struct QuantizedWeight {
     inner: usize,
 }
 
-/// The weight's slices.
+/// Borrows the slices of a weight.
 unsafe fn weight(of: &QuantizedWeight) -> FfiResult<Quantized<'_>> {
     // SAFETY: the caller's contract.
     unsafe {
@@ -50,12 +50,12 @@ unsafe fn weight(of: &QuantizedWeight) -> FfiResult<Quantized<'_>> {
     }
 }
 
-/// Elements of a tensor.
+/// Returns the number of elements of a tensor.
 fn elements<const N: usize>(extents: [usize; N]) -> usize {
     extents.iter().fold(1, |len: usize, extent| len.wrapping_mul(*extent))
 }
 
-/// Each function: its shapes, what it reads and writes, each with its length, numbers beside them, and the kernel.
+/// Defines functions: shapes, inputs and output, each with its length, further numbers, and the kernel.
 macro_rules! kernels {
     ($($name:ident($(&$shape:ident: $of:ty,)* $($read:ident: [$from:ty; $len:expr],)* => $out:ident: [$to:ty; $out_len:expr]
        $(, $number:ident: $number_type:ty)*) $kernel:expr;)*) => {$(
@@ -75,7 +75,7 @@ macro_rules! kernels {
     )*};
 }
 
-/// Functions of each entry.
+/// Defines elementwise functions of one operand.
 macro_rules! maps {
     ($($name:ident $from:ty => $to:ty, $function:expr;)*) => {
         kernels! { $($name(x: [$from; len], => out: [$to; len], len: usize) elementwise::map(x, out, $function);)* }
@@ -88,7 +88,7 @@ macro_rules! unaries {
     };
 }
 
-/// Functions of two entries each.
+/// Defines elementwise functions of two operands.
 macro_rules! pairs {
     ($($name:ident $from:ty => $to:ty, $function:path, $op:expr;)*) => {
         kernels! { $($name(
@@ -118,7 +118,7 @@ macro_rules! of_type {
     };
 }
 
-/// The elements that a reduction reads.
+/// Returns the number of elements that a reduction reads.
 fn reduced_len(of: &Reduction) -> usize {
     if of.is_empty() || of.reduced.is_empty() {
         0
@@ -196,7 +196,7 @@ pairs! {
     damper_nn_xor bool => bool, logic, |a, b| a != b;
 }
 
-/// As the other functions of pairs: what they compute first.
+/// Logical operation. The signature is that of the other functions of pairs.
 fn logic(op: fn(bool, bool) -> bool, walk: &Walk<2>, a: &[bool], b: &[bool], out: &mut [bool]) -> Result<(), Error> {
     elementwise::zip(walk, a, b, out, op)
 }
@@ -288,7 +288,7 @@ kernels! {
     ) quantized::gather(along, &weight(table)?, indices, out);
 }
 
-/// Hands the outer product of `left` and `right` to `sink`. What is missing, its taker finds.
+/// Pushes the outer product of `left` and `right` to `sink`. The consumer detects missing values.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn damper_nn_outer(
     left: *const f32,
@@ -307,7 +307,8 @@ unsafe extern "C" fn damper_nn_outer(
     }
 }
 
-/// Hands the gradient of a kernel to `sink`, as many outputs at a time as `part` holds. The sink's taker finds what is missing.
+/// Passes the gradient of a convolution kernel to `sink`, as many outputs at a time as `part` holds. If values are
+/// missing, the reader of the sink reports it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn damper_nn_kernel_grad(
     window: *const Window,

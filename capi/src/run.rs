@@ -1,4 +1,4 @@
-//! A run: made in the caller's memory, configured, started, closed.
+//! A run: created in the caller's memory, configured, started, closed.
 
 use crate::ffi::{self, IdleMut, IdleRef};
 pub use crate::memory::Run;
@@ -17,7 +17,7 @@ use damper_core::step::{Slots, StepConfig as _, StepState};
 use damper_core::threshold::{Fixed, Threshold as _};
 
 impl IdleMut<'_> {
-    /// The run is as it was before it was configured: nothing refers to memory that is given out again.
+    /// Resets the run to its state before it was configured. Nothing refers to memory that is lent again.
     fn forget(&mut self) {
         self.body.stage = Stage::None;
         self.body.state = None;
@@ -27,15 +27,15 @@ impl IdleMut<'_> {
     }
 }
 
-/// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
+/// Bytes of a run on any target without its vectors and layers, as `DAMPER_RUN_BYTES` counts them.
 const FIXED: usize = 64 * size_of::<usize>() + 880;
-/// Bytes that may lie between vectors and layers.
+/// Possible padding between vectors and layers, in bytes.
 const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
 const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);
 
-/// Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
-/// `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
-/// large.
+/// Returns the bytes of memory of a run over `dim` parameters. `vectors` is the number of parameter vectors in addition
+/// to the sum. `layers` is the number of layers of per-layer clipping. The documentation of each `damper_choose_…` has
+/// its number of vectors. Returns 0 if no memory is that large.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> usize {
     let size = || {
@@ -46,16 +46,17 @@ pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> 
     size().filter(|bytes| *bytes <= isize::MAX as usize).unwrap_or_default()
 }
 
-/// The alignment that a run's memory needs, in bytes.
+/// Returns the alignment of a run's memory, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_run_align() -> usize {
     align_of::<Run>()
 }
 
-/// Makes a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. All of the memory is
-/// overwritten, and nothing of it is read: it may be uninitialised. It is the run's until `damper_run_close`.
+/// Creates a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. It overwrites all of
+/// the memory and reads none of it, so the memory may be uninitialised. The memory belongs to the run until
+/// `damper_run_close`.
 ///
-/// A run that is live at this address is lost, its key overwritten. Its own callback must not do this.
+/// A live run at this address is lost, and its key is overwritten. Its own callback must not do this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: usize, run: *mut *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -68,30 +69,33 @@ pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: 
 pub struct Config {
     /// Bytes of this struct: `DAMPER_CONFIG_INIT` sets it.
     pub size: usize,
-    /// The grid: the clip is `2^grid_bits` units; 8 to 22. Choose `2^grid_bits` far above the root of the number of
-    /// parameters; 16 suits most.
+    /// The grid: the clip is `2^grid_bits` units, with 8 to 22 bits. Choose `2^grid_bits` far above the square root of
+    /// the number of parameters. 16 suits most networks.
     pub grid_bits: u32,
-    /// The divisor of the sum of gradients: the expected number of samples in a draw; 1 to 2^24.
+    /// Divisor of the sum of gradients: the expected number of samples in a draw, from 1 to 2^24.
     pub expected_batch: u32,
-    /// Standard deviation of the noise over the clip; above 0. It is rounded up to the grid: see `damper_multiplier`.
+    /// Standard deviation of the noise divided by the clip, above 0. It is rounded up to the grid: see
+    /// `damper_multiplier`.
     pub noise_multiplier: f64,
-    /// The learning rate.
+    /// Learning rate.
     pub learning_rate: f64,
-    /// The Euclidean norm that no sample's gradient exceeds in the sum.
+    /// Upper bound on the Euclidean norm of a sample's gradient in the sum.
     pub clip: f32,
-    /// Steps that may be released in all, at most 2^31; 0 where a Renyi filter is charged.
+    /// Steps that may be released in total, at most 2^31. 0 if a Renyi filter is charged.
     pub budget: u32,
-    /// The samples that each step draws from, by `damper_batch_begin`; 0 where the program draws in its own way.
+    /// Number of samples that each step draws from, by `damper_batch_begin`. 0 if the program draws itself.
     pub samples: u32,
-    /// The probability of each of them, in units of 2^-53; at most `DAMPER_SAMPLING_RATE_ONE`. It is the rate to be priced.
+    /// Probability of each sample, in units of 2^-53, at most `DAMPER_SAMPLING_RATE_ONE`. Use the same rate for
+    /// accounting.
     pub sampling_rate: u64,
 }
 
-/// Configures a run. Then slots are chosen, each at most once, in any order.
+/// Configures a run. Then choose slots, each at most once, in any order.
 ///
-/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: with an expected batch B and noise of σ grid units,
-/// min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. And where the noise is too coarse for its price: σ
-/// must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits` help.
+/// `DAMPER_STATUS_RANGE` also if sums in 32 bits could overflow. With an expected batch B and noise of σ grid units,
+/// min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. The same status if the
+/// noise is too coarse for the accountant. σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More
+/// `grid_bits` help.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {
     // SAFETY: the contract of the header.
@@ -133,16 +137,16 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
     });
     let sum = idle.sum();
     idle.body.state = Some(StepState::new(sum, identity, plain, fixed));
-    // After a start that was refused: what was resumed stays charged.
+    // After a rejected start, resumed steps stay charged.
     let (charged, bound) = (idle.budget.ledger.charged_steps(), idle.budget.ledger.fingerprint());
     idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, charged).bound_to(bound);
     idle.head.phase = Phase::Choosing;
     Ok(())
 }
 
-/// Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
-/// `DAMPER_STATUS_RANGE`, or `DAMPER_STATUS_CONFIGURATION` because the record that was resumed is of another configuration, the run is as it was
-/// before it was configured.
+/// Checks the configuration as a whole, and ends the choice of slots. There must be a key and a store.
+/// `DAMPER_STATUS_CONFIGURATION` if the resumed record belongs to another configuration. After this status or
+/// `DAMPER_STATUS_RANGE`, the run is as before `damper_run_configure`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -174,7 +178,7 @@ unsafe fn start(run: *mut Run) -> FfiResult {
             Ok(())
         }
         Err(error) => {
-            // What was refused cannot be mended by choosing again.
+            // Further choices cannot repair a rejected configuration.
             idle.forget();
             Err(idle.head.refuse(error))
         }
@@ -192,29 +196,29 @@ fn check_clip(mechanism: &Mechanism, clip: f32) -> Result<(), ConfigError> {
     mechanism.check_clip(clip)
 }
 
-/// Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its charge stays.
+/// Ends a run and wipes all of its memory, including the key. An open step releases nothing, and its charge stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_close(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { ffi::close(run) })
 }
 
-/// Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
-/// print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
+/// Text of the last `DAMPER_STATUS_RANGE`: the number, and its permitted values. The texts are not zero-terminated:
+/// print them with `%.*s`. They stay valid forever. They are empty before the first such status.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct LastErrorText {
-    /// The number, in words.
+    /// Name of the number.
     pub parameter: *const c_char,
-    /// Bytes of it.
+    /// Length of `parameter`, in bytes.
     pub parameter_len: usize,
-    /// The permitted values, in words.
+    /// Permitted values.
     pub must_be: *const c_char,
-    /// Bytes of it.
+    /// Length of `must_be`, in bytes.
     pub must_be_len: usize,
 }
 
-/// Writes why `DAMPER_STATUS_RANGE` was answered last.
+/// Writes the text of the last `DAMPER_STATUS_RANGE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_last_error(run: *const Run, refusal: *mut LastErrorText) -> Status {
     // SAFETY: the contract of the header.
@@ -232,11 +236,11 @@ pub unsafe extern "C" fn damper_last_error(run: *const Run, refusal: *mut LastEr
     status(answer)
 }
 
-/// Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
-/// asked for. A schedule multiplies it.
+/// Writes the noise multiplier that the run and the accountant use: σ in grid units over `2^grid_bits`, not below the
+/// requested multiplier. A schedule multiplies it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_multiplier(run: *const Run, multiplier: *mut f64) -> Status {
-    // SAFETY: the contract of the header. The mechanism is not what an open step writes.
+    // SAFETY: the contract of the header. An open step does not write the mechanism.
     let answer = unsafe { ffi::settled(run) }.and_then(|IdleRef { head, body, .. }| {
         let mechanism = body.choices().ok_or(Status::Order)?.mechanism;
         // SAFETY: the contract of the header.
@@ -245,7 +249,7 @@ pub unsafe extern "C" fn damper_multiplier(run: *const Run, multiplier: *mut f64
     status(answer)
 }
 
-/// Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
+/// Writes the clip of the next step. It is a released value: after a restart it may be the first clip of a threshold.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_clip(run: *const Run, clip: *mut f32) -> Status {
     // SAFETY: the contract of the header.

@@ -1,4 +1,4 @@
-//! A gradient that arrives in segments, from a callback that is asked as often as needed: into a step, or into memory.
+//! Streamed gradients: a callback pushes a gradient in segments, as often as needed, into a step or into memory.
 
 use crate::ffi::{self, input_alone};
 use crate::memory::Run;
@@ -6,11 +6,11 @@ use crate::status::{Status, status};
 use core::ffi::c_void;
 use damper_core::clip::Segments;
 
-/// A sink: it takes a gradient in segments. Only the producer that was given it may use it, before that returns.
+/// A sink for a gradient in segments. Only the producer that received it may use it, until the producer returns.
 pub enum Sink<'a, 'b> {
-    /// A step, which keeps none of it.
+    /// A step, which stores none of the gradient.
     Step(&'a mut Segments<'b>),
-    /// Memory, and how many numbers came.
+    /// Memory, and the number of values pushed.
     Stored(&'a mut [f32], usize),
 }
 
@@ -27,18 +27,19 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// The sink that a producer was given.
+    /// Borrows the sink that a producer received.
     pub(crate) unsafe fn of<'s>(sink: *mut Self) -> Option<&'s mut Self> {
-        // SAFETY: by the contract of the header null, or what `Produce` was given and in nobody else's use.
+        // SAFETY: by the contract of the header null, or the argument of `Produce` without another user.
         unsafe { sink.as_mut() }
     }
 }
 
-/// Yields a sample's gradient: all of it, in order, in segments of any length, and the same each time it is asked. It calls no function
-/// of the run.
+/// Pushes a sample's gradient: all of it, in order, in segments of any length, and the same values in each call. It
+/// must not call a function of the run.
 pub type Produce = Option<unsafe extern "C" fn(context: *mut c_void, sink: *mut Sink<'_, '_>)>;
 
-/// Returns 1 if none of the next `len` numbers are wanted this time: then they must not be pushed. A producer need not ask.
+/// Returns 1 if the sink skips the next `len` values in this pass. The producer must then not push them. A producer
+/// need not call this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_sink_skip(sink: *mut Sink<'_, '_>, len: usize) -> u32 {
     // SAFETY: the contract of the header.
@@ -48,10 +49,10 @@ pub unsafe extern "C" fn damper_sink_skip(sink: *mut Sink<'_, '_>, len: usize) -
     }
 }
 
-/// Hands over the next `len` numbers of the gradient.
+/// Pushes the next `len` values of the gradient.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_sink_push(sink: *mut Sink<'_, '_>, segment: *const f32, len: usize) {
-    // SAFETY: the contract of the header. What is missing, the taker finds.
+    // SAFETY: the contract of the header. The consumer detects missing values.
     unsafe {
         if let (Some(sink), Ok(segment)) = (Sink::of(sink), input_alone(segment, len)) {
             sink.push(segment);
@@ -59,11 +60,11 @@ pub unsafe extern "C" fn damper_sink_push(sink: *mut Sink<'_, '_>, segment: *con
     }
 }
 
-/// As `damper_add`, of a gradient that is not in memory: `produce` is asked for it several times. The sum has the same bits.
-/// `DAMPER_STATUS_LENGTH` where it yields another number than `[dim]`, and nothing was added.
+/// As `damper_add`, for a gradient that is not in memory. It calls `produce` several times. The sum has the same bits.
+/// `DAMPER_STATUS_LENGTH` if the number of values is not `[dim]`. Nothing is added then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_add_streamed(run: *mut Run, produce: Produce, context: *mut c_void) -> Status {
-    // SAFETY: the contract of the header; the sink lives until the producer returns.
+    // SAFETY: the contract of the header. The sink lives until the producer returns.
     status(unsafe {
         let produce = produce.ok_or(Status::Null);
         produce.and_then(|produce| {
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn damper_add_streamed(run: *mut Run, produce: Produce, co
     })
 }
 
-/// Writes the gradient that `produce` yields to `grad`. `DAMPER_STATUS_LENGTH` where it yields another number than `len`.
+/// Writes the gradient that `produce` pushes to `grad`. `DAMPER_STATUS_LENGTH` if the number of values is not `len`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_store_streamed(
     produce: Produce,
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn damper_store_streamed(
     grad: *mut f32,
     len: usize,
 ) -> Status {
-    // SAFETY: the contract of the header; the sink lives until the producer returns.
+    // SAFETY: the contract of the header. The sink lives until the producer returns.
     status(unsafe {
         ffi::output_alone(grad, len).and_then(|grad| {
             let mut sink = Sink::Stored(grad, 0);

@@ -8,22 +8,23 @@ use crate::step::{DAMPER_MAX_SEGMENTS, Segment};
 use core::ffi::c_void;
 use core::mem::{align_of, size_of};
 
-/// Bytes of a shard on any target, less its sum: what `DAMPER_SHARD_BYTES` counts.
+/// Bytes of a shard on any target without its sum, as `DAMPER_SHARD_BYTES` counts them.
 const FIXED: usize = 16 * size_of::<usize>() + 128;
 const _: () = assert!(size_of::<Shard>() <= FIXED && align_of::<Shard>() == 8);
 
-/// Bytes of memory that a shard over `dim` parameters needs, aligned as a run's. 0 where no memory is that large.
+/// Returns the bytes of memory that a shard over `dim` parameters needs, with the alignment of a run. Returns 0 if no
+/// memory is that large.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_shard_size(dim: usize) -> usize {
     let size = dim.checked_mul(size_of::<i32>()).and_then(|sum| sum.checked_add(size_of::<Shard>()));
     size.filter(|bytes| *bytes <= isize::MAX as usize).unwrap_or_default()
 }
 
-/// Makes a shard of the open step in `size` bytes at `memory`: samples that are added to it count when it is merged. Another thread
-/// may add to it while this one goes on with the run: only opening and merging it touches both. Samples are clipped as in
-/// the run, and in whatever order and number of shards they are added, the step has the same bits.
+/// Creates a shard of the open step in `size` bytes at `memory`. Samples in it count when it is merged. Another thread
+/// may add to it while this thread uses the run: only opening and merging touch both. Samples are clipped as in the
+/// run. The step has the same bits for every order and number of shards.
 ///
-/// It must be merged or closed before its run is closed. Once the step is over it can only be closed.
+/// Merge or close it before its run is closed. After the end of the step it can only be closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_open(
     run: *mut Run,
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn damper_shard_add(shard: *mut Shard, grad: *const f32, l
     unsafe { damper_shard_add_segments(shard, &raw const segment, 1) }
 }
 
-/// As `damper_shard_add`, of a gradient in segments as in `damper_add_segments`.
+/// As `damper_shard_add`, for a gradient in segments as in `damper_add_segments`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_add_segments(
     shard: *mut Shard,
@@ -73,15 +74,15 @@ unsafe fn add(shard: *mut Shard, segments: *const Segment, count: usize) -> FfiR
     Ok(shard.sum.as_mut().ok_or(Status::Order)?.add_combined(parts)?)
 }
 
-/// Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.
-/// `DAMPER_STATUS_ORDER` where it is another step's or another run's; then it is as it was.
+/// Adds the sum of a shard to the open step of its run, ends the shard and wipes its memory. `DAMPER_STATUS_ORDER` if
+/// it belongs to another step or run. It is unchanged then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_merge(run: *mut Run, shard: *mut Shard) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { ffi::shard::merge(run, shard) })
 }
 
-/// Ends a shard, which adds nothing, and wipes its memory.
+/// Ends a shard without adding it, and wipes its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_close(shard: *mut Shard) -> Status {
     // SAFETY: the contract of the header.

@@ -1,5 +1,5 @@
-//! The slots of a step, each filled when the program runs and linked when it is built: what fills a slot is an object in the
-//! run's memory, and only the function that chooses a method names its type.
+//! Slots of a step, filled at run time and linked at build time. A slot holds an object in the run's memory, and only
+//! the function that chooses a method names its type.
 
 pub mod clip;
 pub mod filter;
@@ -14,7 +14,7 @@ use crate::memory::{Choices, Phase, Run, Slot, Stage, State};
 use crate::status::{FfiResult, Status};
 use damper_core::error::ConfigError;
 
-/// A run whose slot may be chosen, and its choices so far.
+/// Borrows a run with a free slot, and its choices so far.
 pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMut<'a>> {
     // SAFETY: the caller's contract.
     let idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
@@ -23,12 +23,12 @@ pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMu
 }
 
 impl IdleMut<'_> {
-    /// Returns a method that its constructor made, or keeps the constructor's error for the caller.
+    /// Returns the method, or stores the constructor's error for the caller.
     pub(crate) fn accept<T>(&mut self, made: Result<T, ConfigError>) -> FfiResult<T> {
         made.map_err(|error| self.head.refuse(error))
     }
 
-    /// Calls `take`; if it fails, the memory that it took from the run is given back.
+    /// Calls `take`. If it fails, returns the memory that it took from the run.
     pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> FfiResult<T>) -> FfiResult<T> {
         let used = self.head.used;
         let taken = take(self);
@@ -38,7 +38,7 @@ impl IdleMut<'_> {
         taken
     }
 
-    /// The memory of the methods in the slots.
+    /// Returns the state of the methods in the slots.
     pub(crate) fn state(&mut self) -> FfiResult<&mut State> {
         self.body.state.as_mut().ok_or(Status::Order)
     }

@@ -3,68 +3,68 @@
 use core::ffi::{CStr, c_char};
 use damper_core::error::{CallError, OpenError};
 
-/// The result of a call. Below 16 it succeeded. Any other call was refused as a whole: nothing was added, released or changed, unless
-/// the status' sentence says so. Numbers are stable.
+/// Result of a call. Values below 16 are success. Any other call failed as a whole: nothing was added, released or
+/// changed, unless the sentence of the status states it. Numbers are stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// There is nothing more: no further sample in the draw, no further point of the sample.
+    /// No more items: no further sample in the draw, no further evaluation point of the sample.
     End = 1,
     /// A pointer is null.
     Null = 16,
-    /// A pointer is not aligned for what it points to.
+    /// A pointer is not aligned for its type.
     Misaligned = 17,
-    /// The memory of the run is too small for it and what was chosen.
+    /// The memory of the run is too small for the run and its slots.
     TooSmall = 18,
-    /// A length is not the one that is needed.
+    /// A length differs from the required length.
     Length = 19,
     /// A buffer overlaps the run's memory or another buffer of the call.
     Overlap = 20,
-    /// There is no run at this address: it was closed, moved or copied.
+    /// This address holds no run: it was closed, moved or copied.
     NotARun = 21,
-    /// The run is in a call already: the callback called back.
+    /// The run is already in a call: the callback called it.
     Busy = 22,
     /// The call is out of order: see the function.
     Order = 23,
-    /// A number is out of its range: `damper_last_error` says which, and what it must be.
+    /// A number is out of its range: `damper_last_error` names it and its range.
     Range = 24,
     /// The run has no key.
     NoKey = 25,
     /// The run has no store for its ledger.
     NoStore = 26,
-    /// The privacy budget is spent: stop.
+    /// The privacy budget is used up: stop.
     BudgetSpent = 27,
-    /// The ledger could not be persisted: nothing is released, and the step is burned.
+    /// The ledger could not be persisted. Nothing is released, and the step is lost.
     NotPersisted = 28,
-    /// The record is another budget's.
+    /// The record belongs to another budget.
     Record = 29,
-    /// There is no shard at this address: it was merged, closed, moved or copied.
+    /// This address holds no shard: it was merged, closed, moved or copied.
     NotAShard = 30,
-    /// The bytes are not what was saved.
+    /// The bytes differ from those that were saved.
     Damaged = 31,
     /// The saved state belongs to another configuration.
     Configuration = 32,
-    /// The `size` of a struct is not one that this library knows: header and library are of different versions.
+    /// The `size` of a struct is unknown to this library: header and library are of different versions.
     Size = 33,
-    /// The processor computes otherwise than by IEEE 754: see `damper_self_test`.
+    /// The processor does not compute by IEEE 754: see `damper_self_test`.
     Arithmetic = 34,
-    /// There is no journal at this address: it was closed, moved or copied.
+    /// This address holds no journal: it was closed, moved or copied.
     NotAJournal = 35,
-    /// The flash did not do what it was asked.
+    /// The flash driver failed.
     Flash = 36,
     /// The sizes of a region of flash do not fit: see `damper_flash`.
     Geometry = 37,
-    /// There is no journal in the flash: the device was not provisioned, or its flash was erased. Nothing may be released.
+    /// The flash has no journal: the device was not provisioned, or its flash was erased. Nothing may be released.
     Blank = 38,
-    /// A region that is to be provisioned is not erased.
+    /// A region to be provisioned is not erased.
     Occupied = 39,
-    /// The flash does not keep what is written.
+    /// The flash does not store what is written.
     Worn = 40,
 }
 
-/// Every status, for tables.
+/// All statuses, for tables.
 const ALL: [(Status, &CStr, &CStr); 27] = [
     (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
     (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
@@ -107,22 +107,22 @@ fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'stat
     ALL.iter().find(|entry| entry.0 as i32 == status).map_or(c"no status of damper", text).as_ptr()
 }
 
-/// The name of a status, as in this header. Never null.
+/// Returns the name of a status, as in this header. Never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_status_name(status: i32) -> *const c_char {
     find(status, |entry| entry.1)
 }
 
-/// A status as a sentence. Never null.
+/// Returns a status as a sentence. Never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_status_message(status: i32) -> *const c_char {
     find(status, |entry| entry.2)
 }
 
-/// The result of a function inside this crate.
+/// Result of a function inside this crate.
 pub(crate) type FfiResult<T = ()> = Result<T, Status>;
 
-/// The status of an answer.
+/// Converts a result to a status.
 pub(crate) fn status(answer: FfiResult) -> Status {
     answer.err().unwrap_or(Status::Ok)
 }

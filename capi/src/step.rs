@@ -1,4 +1,4 @@
-//! A step: charged when it opens, given samples, and released by its end alone.
+//! A step: charged when it opens, filled with samples, and released only by its end.
 
 use crate::ffi::{self, Stepping};
 use crate::memory::{Phase, Run};
@@ -6,24 +6,24 @@ use crate::status::{FfiResult, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::filter::mix;
 
-/// The most segments of a gradient in one call.
+/// Largest number of segments of a gradient in one call.
 pub const DAMPER_MAX_SEGMENTS: usize = 32;
 
 /// Consecutive coordinates of a gradient.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Segment {
-    /// The first; may be null where there are none.
+    /// The first element. May be null if `len` is 0.
     pub data: *const f32,
     /// Number of elements.
     pub len: usize,
 }
 
-/// Charges a step, persists the charge, and opens the step; writes its number, counted from 0 over all restarts.
-/// Without a durable charge nothing is opened.
+/// Charges a step, persists the charge, and opens the step. Writes its number, counted from 0 over all restarts.
+/// Without a durable charge no step opens.
 ///
-/// `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
-/// is burned, the next may be tried.
+/// `DAMPER_STATUS_BUDGET_SPENT` at the end of training. `DAMPER_STATUS_NOT_PERSISTED` if the store failed: the step is
+/// lost, and the next may be tried.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.
@@ -35,10 +35,11 @@ pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> St
     })
 }
 
-/// Begins the draw of the open step, as the configuration says: each of `0..samples` with probability `sampling_rate / 2^53`, by a coin
-/// of its own. A step of `damper_step_open_adaptive` is drawn at the rate that it was charged. One draw a step.
+/// Starts the draw of the open step, as configured. Each of `0..samples` is drawn independently with probability
+/// `sampling_rate / 2^53`. A step of `damper_step_open_adaptive` is drawn at the rate that was charged. A step has one
+/// draw.
 ///
-/// `DAMPER_STATUS_RANGE` where the configuration has no samples.
+/// `DAMPER_STATUS_RANGE` if the configuration has no samples.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_batch_begin(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn damper_batch_begin(run: *mut Run) -> Status {
     }))
 }
 
-/// Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
+/// Writes the index of the next drawn sample, in ascending order. `DAMPER_STATUS_END` after the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_batch_next(run: *mut Run, index: *mut u32) -> Status {
     // SAFETY: the contract of the header.
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn damper_batch_next(run: *mut Run, index: *mut u32) -> St
     }))
 }
 
-/// Hands the segments to `take` as slices.
+/// Calls `take` with the segments as slices.
 unsafe fn with_segments<R>(
     step: Stepping<'_>,
     segments: *const Segment,
@@ -83,9 +84,9 @@ unsafe fn with_segments<R>(
     if total != step.head.dim { Err(Status::Length) } else { take(step, parts) }
 }
 
-/// Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
-/// (see `damper_eval_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
-/// `float` adds exactly nothing.
+/// Adds one sample to the open step: its gradient (`[dim]`) at the only evaluation point, or combined by the caller
+/// (see `damper_eval_point`). It is clipped, rounded to the grid and summed. If its squared norm is not a finite
+/// `float`, it adds exactly nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
     let segment = Segment { data: grad, len };
@@ -93,7 +94,8 @@ pub unsafe extern "C" fn damper_add(run: *mut Run, grad: *const f32, len: usize)
     unsafe { damper_add_segments(run, &raw const segment, 1) }
 }
 
-/// As `damper_add`, of a gradient in `count` consecutive segments, at most `DAMPER_MAX_SEGMENTS`: one of each tensor, say.
+/// As `damper_add`, for a gradient in `count` consecutive segments, at most `DAMPER_MAX_SEGMENTS`. A segment may be a
+/// tensor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_add_segments(run: *mut Run, segments: *const Segment, count: usize) -> Status {
     // SAFETY: the contract of the header.
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn damper_add_segments(run: *mut Run, segments: *const Seg
     }))
 }
 
-/// Writes at how many points each sample's gradient is wanted in the open step.
+/// Writes the number of evaluation points of each sample's gradient in the open step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_eval_points(run: *const Run, points: *mut usize) -> Status {
     // SAFETY: the contract of the header.
@@ -116,9 +118,9 @@ pub unsafe extern "C" fn damper_eval_points(run: *const Run, points: *mut usize)
     }))
 }
 
-/// Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
-/// elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
-/// `damper_add`.
+/// Writes evaluation point `index` (`[dim]`) to `point` and the weight of its gradients to `weight`. To combine
+/// gradients elsewhere, compute `u = w_0·g_0`, then `u = u + w_j·g_j` in order, and round after each operation. Then
+/// add `u` by `damper_add`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_eval_point(
     run: *const Run,
@@ -144,7 +146,7 @@ pub unsafe extern "C" fn damper_eval_point(
     }))
 }
 
-/// Takes 1 vector, in which `damper_combine_…` mixes the gradients of a sample at several points. Before
+/// Takes 1 vector, in which `damper_combine_…` combines the gradients of a sample at several points. Call it before
 /// `damper_run_start`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_reserve_combining(run: *mut Run) -> Status {
@@ -158,7 +160,7 @@ pub unsafe extern "C" fn damper_reserve_combining(run: *mut Run) -> Status {
     }))
 }
 
-/// Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
+/// Starts a sample with gradients at several points, which come one at a time. A sample without an end adds nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_combine_begin(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -171,8 +173,7 @@ pub unsafe extern "C" fn damper_combine_begin(run: *mut Run) -> Status {
     }))
 }
 
-/// Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
-/// points.
+/// Writes the next evaluation point of the sample (`[dim]`) to `point`. `DAMPER_STATUS_END` after the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_combine_eval_point(
     run: *mut Run,
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn damper_combine_eval_point(
     }))
 }
 
-/// Mixes in the sample's gradient (`[dim]`) at the point that was written last.
+/// Adds the sample's gradient (`[dim]`) at the last written point to the combination.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_combine_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
     let segment = Segment { data: grad, len };
@@ -203,7 +204,7 @@ pub unsafe extern "C" fn damper_combine_add(run: *mut Run, grad: *const f32, len
     unsafe { damper_combine_add_segments(run, &raw const segment, 1) }
 }
 
-/// As `damper_combine_add`, of a gradient in segments as in `damper_add_segments`.
+/// As `damper_combine_add`, for a gradient in segments as in `damper_add_segments`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_combine_add_segments(run: *mut Run, segments: *const Segment, count: usize) -> Status {
     // SAFETY: the contract of the header.
@@ -221,8 +222,8 @@ pub unsafe extern "C" fn damper_combine_add_segments(run: *mut Run, segments: *c
     }))
 }
 
-/// Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
-/// added.
+/// Ends the sample: clips the combined gradient and adds it. `DAMPER_STATUS_ORDER` if a point is missing. Nothing is
+/// added then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_combine_end(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -236,11 +237,11 @@ pub unsafe extern "C" fn damper_combine_end(run: *mut Run) -> Status {
     }))
 }
 
-/// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
-/// the counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it
-/// stays open.
+/// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`). Then releases
+/// the counts, if the threshold has any, and updates the threshold from them. The step is then over. If the call fails,
+/// the step stays open.
 ///
-/// Parameters must be finite; they are released, and nothing else of the step is.
+/// Parameters must be finite. They are the only release of the step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len: usize) -> Status {
     // SAFETY: the contract of the header.
@@ -257,7 +258,7 @@ pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len
     }))
 }
 
-/// Gives the open step up: nothing is released, its sum is wiped, its charge stays.
+/// Abandons the open step. Nothing is released, its sum is wiped, and its charge stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_abandon(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.

@@ -7,21 +7,22 @@ use damper_core::accounting::Store;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Record {
-    /// Steps that may be released in all; of a Renyi filter, 0.
+    /// Steps that may be released in total. 0 for a Renyi filter.
     pub budget: u32,
-    /// Steps charged, those reserved included.
+    /// Steps charged, including reserved steps.
     pub paid: u32,
-    /// The divergence that a Renyi filter spent; 0 of a ledger.
+    /// Divergence charged to a Renyi filter. 0 for a ledger.
     pub divergence: f64,
-    /// The Rényi order of a filter; 0 for a ledger.
+    /// Rényi order of a filter. 0 for a ledger.
     pub order: u32,
-    /// The fingerprint of the configuration that is charged: of all that the price depends on. 0 where no step was charged.
+    /// Fingerprint of the charged configuration: of all values that the privacy cost depends on. 0 if no step was
+    /// charged.
     pub fingerprint: u64,
 }
 
-/// Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
-/// nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the
-/// run's functions answer it `DAMPER_STATUS_BUSY`.
+/// Persists a record and replaces the previous record. Returns 0 only when the record would survive a power cut.
+/// Otherwise nothing is released. The record is valid only during the call. The function must not jump or throw out of
+/// the call. If it calls a function of the run, that returns `DAMPER_STATUS_BUSY`.
 pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *const Record) -> c_int>;
 
 /// The caller's function that persists a record.
@@ -39,7 +40,7 @@ impl Callback {
     }
 }
 
-/// The callback did not say that the record is durable.
+/// The callback did not confirm that the record is durable.
 pub(crate) struct Undurable;
 
 impl Store for Callback {
@@ -50,7 +51,7 @@ impl Store for Callback {
         let record = Record { budget, paid, divergence, order, fingerprint };
         match *self {
             Self::None => Err(Undurable),
-            // SAFETY: a function of this type by the contract of the header, and a record that lives during the call.
+            // SAFETY: by the contract of the header a function of this type, and a record that lives during the call.
             Self::Call(persist, context) => match unsafe { persist(context, &raw const record) } {
                 0 => Ok(()),
                 _ => Err(Undurable),

@@ -1,5 +1,5 @@
-//! The library from C on this machine: every method ends with Rust's digest, misuse is answered, and the page's program runs. C is
-//! compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
+//! The library from C on this machine. Every method ends with Rust's digest, misuse returns an error, and the README's
+//! program runs. C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
@@ -10,7 +10,7 @@ use std::process::Command;
 #[path = "tools/c.rs"]
 mod c;
 
-/// Compiles C sources with sanitizers, links them with the library and runs them; what they say.
+/// Compiles C sources with sanitizers, links them with the library, runs them and returns their output.
 fn run_c(name: &str, sources: &[&str]) -> Option<String> {
     let image = c::image(name, sources, c::library(), &c::SANITIZERS)?;
     let symbols = c::run(Command::new("nm").arg("--demangle").arg(&image));
@@ -27,7 +27,7 @@ fn c_digests_match_rust() {
         let of_c = digests.iter().find(|(of, _)| *of == name).map(|(_, digest)| *digest);
         assert_eq!(of_c, Some(format!("{digest:016x}").as_str()), "{name}");
     }
-    // And one filter by its name.
+    // The methods, and a filter chosen by name.
     assert_eq!(digests.len(), METHODS.len() + 1);
 }
 
@@ -85,7 +85,7 @@ fn charges_and_costs_are_the_cores() {
     assert_eq!(epsilon.to_bits(), curve.epsilon(1e-5).unwrap().epsilon.to_bits());
 }
 
-/// The filter's steps are those that the core admits: the cheapest that were tried.
+/// The steps that the filter admits are those that the core admits: the cheapest of the tried steps.
 #[test]
 fn shards_and_states_keep_bits() {
     let Some(said) = run_c("resume", &["tests/c/resume.c"]) else { return };

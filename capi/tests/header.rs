@@ -1,4 +1,4 @@
-//! The header: made from the code, C89 and C++98, and of the library's version.
+//! The header: generated from the code, valid C89 and C++98, with the library's version.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,11 @@ use std::process::Command;
 #[allow(dead_code)] // Each test program uses a part of it.
 mod c;
 
-/// What cbindgen makes, as C89 and C++98: enumerations without a type of their own, whose name stands for the integer that functions
-/// take and return; no comma after the last enumerator; no line comment; all declarations of functions and their types within
-/// `extern "C"`; each function that returns a status marked.
+/// Converts cbindgen's output to C89 and C++98.
+///
+/// Enumerations have no underlying type, and their name stands for the integer that functions take and return. The last
+/// enumerator has no comma after it, and line comments are absent. All declarations of functions and their types are
+/// within `extern "C"`. Each function that returns a status is marked.
 fn as_c89(made: &str) -> String {
     let mut header = String::new();
     let mut lines = made.lines().peekable();
@@ -18,7 +20,7 @@ fn as_c89(made: &str) -> String {
         let line = line.replace("#endif // __cplusplus", "#endif").replace("#endif  // __cplusplus", "#endif");
         let line = line.replace("}  // extern \"C\"", "}").replace("#endif  /* DAMPER_H */", "#endif /* DAMPER_H */");
         match line.as_str() {
-            // The guard's other half is at the end.
+            // The other half of this guard is at the end.
             "#ifdef __cplusplus" if lines.peek() == Some(&"extern \"C\" {") => {
                 lines.nth(1);
             }
@@ -33,7 +35,7 @@ fn as_c89(made: &str) -> String {
                 let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "};").collect();
                 let body = body.join("\n");
                 header += &format!("typedef {integer} {name};\nenum {{\n{}\n}};\n", body.trim_end_matches(','));
-                // The type that cbindgen gives it.
+                // cbindgen declares the integer type here.
                 assert_eq!(lines.next(), Some("#ifndef __cplusplus"));
                 assert_eq!(lines.nth(5), Some("#endif // __cplusplus"));
             }
@@ -64,7 +66,7 @@ fn the_header_is_made_from_the_code() {
     assert!(made == committed, "include/damper.h is not what cbindgen makes: run with DAMPER_WRITE_HEADER=1");
 }
 
-/// The header alone, and a program that uses its macros, in the oldest and the newest standard.
+/// Compiles the header alone, and a program that uses its macros, in the oldest and the newest standard.
 #[test]
 fn every_standard_compiles_the_header() {
     let compilers = [
@@ -95,7 +97,7 @@ fn every_standard_compiles_the_header() {
     }
 }
 
-/// The kernels' header, in the standards that it needs; and each function that it declares is one that `src/nn.rs` defines.
+/// The kernels' header compiles in its standards, and `src/nn.rs` defines each function that it declares.
 #[test]
 fn the_kernels_header_is_whole() {
     for (name, language, standard) in [("gcc", "c", "c99"), ("g++", "c++", "c++11")] {
@@ -160,7 +162,7 @@ fn the_oldest_standards_run_a_step() {
     }
 }
 
-/// Each function that returns a status warns where it is not used: a call of none compiles under `-Werror`.
+/// A call of a function that returns a status does not compile under `-Werror` if the status is not used.
 #[test]
 fn an_unused_status_does_not_compile() {
     let Some(_) = c::tool("gcc") else { return };

@@ -1,5 +1,5 @@
-//! The library's own use of memory: valgrind's memcheck finds reads of uninitialised memory in the library as it is shipped, and
-//! AddressSanitizer watches the Rust code too.
+//! The library's own use of memory. Valgrind's memcheck detects reads of uninitialised memory in the release build, and
+//! AddressSanitizer also checks the Rust code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ mod c;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Every C program of the tests, by name, with its sources.
+/// Returns every C program of the tests, by name, with its sources.
 fn programs() -> [(&'static str, Vec<String>); 8] {
     [
         ("fresh", vec!["tests/c/fresh.c".to_owned()]),
@@ -30,7 +30,7 @@ fn image(prefix: &str, name: &str, sources: &[String], library: &Path, flags: &[
     c::image(&format!("{prefix}-{name}"), &sources, library, flags)
 }
 
-/// Valgrind, told to fail where it finds anything.
+/// Returns a command for valgrind that fails on any finding.
 fn memcheck() -> Option<Command> {
     let mut valgrind = c::tool("valgrind")?;
     valgrind.args(["--quiet", "--error-exitcode=99", "--track-origins=yes", "--leak-check=full", "--"]);
@@ -46,7 +46,7 @@ fn memcheck_finds_nothing() {
     }
 }
 
-/// A control: what a mark read at `damper_run_init` would be is found.
+/// A control: memcheck detects a read like that of a mark before `damper_run_init`.
 #[test]
 fn memcheck_finds_a_read_of_fresh_memory() {
     let Some(mut valgrind) = memcheck() else { return };
@@ -61,7 +61,7 @@ fn memcheck_finds_a_read_of_fresh_memory() {
         }\n";
     std::fs::write(&source, program).expect("a file");
     let sources = [source.to_string_lossy().into_owned()];
-    // The compiler sees it too.
+    // The compiler detects it too.
     let flags = ["-Wno-maybe-uninitialized"];
     let Some(image) = image("memcheck", "control", &sources, c::library(), &flags) else { return };
     let output = valgrind.arg(image).output().expect("valgrind");
@@ -73,8 +73,8 @@ fn memcheck_finds_a_read_of_fresh_memory() {
     );
 }
 
-/// The library with AddressSanitizer, and with the standard library's checks of what unsafe functions ask for: a check that fails
-/// unwinds to the border, and ends the program.
+/// Builds the library with AddressSanitizer and the standard library's checks of unsafe preconditions. A failed check
+/// unwinds to the FFI boundary and ends the program.
 fn sanitized() -> Option<&'static Path> {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
@@ -83,7 +83,7 @@ fn sanitized() -> Option<&'static Path> {
     }
     Some(LIBRARY.get_or_init(|| {
         let target = c::temporary().join("sanitized");
-        // The sanitizer is an option of nightly; the compiler and its library stay those of the tests.
+        // The sanitizer is an option of nightly. The compiler and its library stay those of the tests.
         c::run(
             Command::new(env!("CARGO"))
                 .env("RUSTC_BOOTSTRAP", "1")
@@ -112,7 +112,7 @@ fn address_sanitizer_finds_nothing() {
     }
 }
 
-/// A control: the library's own write past the end of what it was given is found.
+/// A control: AddressSanitizer detects the library's own write past the end of a buffer.
 #[test]
 fn address_sanitizer_sees_the_library() {
     let Some(library) = sanitized() else { return };

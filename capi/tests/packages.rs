@@ -1,4 +1,5 @@
-//! The library as build systems of C take it: CMake, pkg-config, and the sources for Zephyr and ESP-IDF, whose own builds are not tried.
+//! The library in build systems of C: CMake, pkg-config, and the sources for Zephyr and ESP-IDF. The builds of Zephyr
+//! and ESP-IDF themselves are not tested.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +14,7 @@ fn cmake_builds_and_pkg_config_finds() {
     let folder = c::temporary().join("cmake");
     let _ = fs::remove_dir_all(&folder);
     let (build, prefix) = (folder.join("build"), folder.join("prefix"));
-    // A program in a project of its own, which adds this folder.
+    // A separate project with a program, which adds this folder.
     let project = folder.join("project");
     fs::create_dir_all(&project).expect("a folder");
     fs::copy(c::folder().join(c::page()), project.join("page.c")).expect("the page's program");

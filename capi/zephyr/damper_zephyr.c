@@ -1,5 +1,5 @@
-/* What a driver of Zephyr returns an error for, an unreadable word too, is an error here. One that lets the fault of a torn word reset
- * the device does not suit the journal. */
+/* An error of a Zephyr driver is an error here, also for an unreadable word. The journal does not work with a driver on which the
+ * fault of a torn word resets the device. */
 #include "damper_zephyr.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ int damper_zephyr_flash(const struct flash_area *area, damper_flash *flash) {
   if (error != 0) return error;
   if (first.size != last.size || flash_area_erased_val(area) != 0xff || flash_area_align(area) > 32) return -ENOTSUP;
   *flash = empty;
-  /* The library hands it back as it is. */
+  /* The library returns the pointer unchanged. */
   flash->context = (void *)(uintptr_t)area;
   flash->bytes = (uint32_t)area->fa_size;
   flash->erase_bytes = (uint32_t)first.size;

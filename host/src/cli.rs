@@ -1,9 +1,9 @@
-//! The command line: one file a subcommand, each a thin parse → plan → run.
+//! The command line: one file for each subcommand, which parses, plans and runs.
 //!
-//! Standard output holds the answer and nothing else; progress, warnings and errors go to standard error. An error is one
-//! line that names the file, node, flag or row at fault and what to do. With --json it is also one object on standard output:
-//! {"error": "..."}. Exit codes: 0, 1 for an error, 2 for a wrong
-//! command line or a wrong value of a flag, 3 for a defect in damper itself.
+//! Standard output has only the answer. Progress, warnings and errors go to standard error. An error is one line that
+//! names the file, node, flag or row at fault, and the fix. With --json it is also one object on standard output:
+//! {"error": "..."}. Exit codes: 0 for success, 1 for an error, 2 for a wrong command line or value of a flag, 3 for a
+//! defect in damper.
 
 mod args;
 mod command;
@@ -27,7 +27,7 @@ use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
 
-/// Runs the command line `args`, the program's name first.
+/// Runs the command line `args`, starting with the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(|info| {
         if !damper_data::catches_panics() {
@@ -55,13 +55,13 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The command line, of which what a run needs may stand in a file.
+/// Makes the required arguments of a run optional on the command line, because a file may have them.
 fn optional(cli: clap::Command) -> clap::Command {
     let optional = |command: clap::Command| command.mut_args(|arg| arg.required(false));
     cli.mut_subcommand("train", optional).mut_subcommand("audit", |audit| audit.mut_subcommands(optional))
 }
 
-/// The subcommand that `args` name, with the settings of the run file or the run that they name.
+/// Parses the subcommand in `args`, with the settings of the run file or the run that they name.
 fn parse(args: &[OsString]) -> Result<Command, Fault> {
     let mut cli = Cli::command();
     cli.build();
@@ -93,7 +93,7 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
     Ok(command)
 }
 
-/// A wrong command line. Help and version are no errors: clap gives them the code 0 and standard output.
+/// Reports a wrong command line. Help and version are not errors: clap gives them the code 0 and standard output.
 fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode {
     args::near_miss::suggest(&mut error, &Cli::command(), args);
     let text = error.to_string();

@@ -1,13 +1,14 @@
-//! Train ONNX networks with differential privacy: the command, and one door to the crates that it is made of.
+//! Train ONNX networks with differential privacy: the command, and a façade over its crates.
 //!
-//! The stages, in the order data passes through them (each is a type of its own):
+//! The stages, in the order of the data flow. Each is a separate type:
 //!
 //! ```text
 //! bytes ─ onnx ─► Model ─ graph ─► Graph ─ grad ─► GradGraph ─ runtime ─► Session ─ train ─► Run
 //! ```
 //!
-//! The crates depend on each other one way: `report → train → {data, runtime, grad, kernels} → onnx`, and `train` and `report` on the
-//! core and the accountant. Only the command in `cli` knows flags. Nothing here decides a bit of a private step: that is the core's.
+//! The crates depend on each other in one direction: `report → train → {data, runtime, grad, kernels} → onnx`, and
+//! `train` and `report` on the core and the accountant. Only the command in `cli` uses flags. Nothing here computes a
+//! bit of a private step, which is the core's task.
 
 pub mod cli;
 

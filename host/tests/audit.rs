@@ -1,5 +1,5 @@
-//! Audits of the trainer as it is: replay on neighbouring data breaks no law, for every method, on every backend; and records are
-//! whole. The mechanisms that must be caught are beside the audits, in `host/audit/src/controls.rs`.
+//! Audits of the unmodified trainer. Replay on neighbouring data passes every check, for every method, on every
+//! backend, and the records are complete. The broken mechanisms are with the audits, in `host/audit/src/controls.rs`.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -23,7 +23,7 @@ use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
 
-/// Twelve steps with a clip among the norms.
+/// Twelve steps, with a clip within the range of the norms.
 fn config() -> TrainConfig {
     TrainConfig {
         optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
@@ -61,7 +61,7 @@ fn neighbours_break_no_check_on_backends() {
     }
 }
 
-/// Every method, rule of clipping, schedule and kind of noise.
+/// Every method, clipping rule, schedule and kind of noise.
 fn methods() -> Vec<(&'static str, TrainConfig)> {
     let of = |change: &dyn Fn(&mut TrainConfig)| {
         let mut config = config();
@@ -138,7 +138,7 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
-// The mechanism of every method is the one that the accountant charges.
+// The mechanism of every method is the mechanism that the accountant charges.
 #[test]
 fn mechanism_of_each_method_is_charged_one() {
     let plain = ("dp-sgd", config());
@@ -148,7 +148,7 @@ fn mechanism_of_each_method_is_charged_one() {
         for finding in &audit.findings {
             assert!(finding.holds, "{name}: {finding:?}");
         }
-        // Runs of a schedule, however short, are repeated until they show as much.
+        // Runs of a schedule, however short, are repeated until they have enough draws.
         let of = |what: &str| audit.findings.iter().find(|finding| finding.what == what);
         let detects = of("narrow: deviation of the noise, each coordinate").and_then(|finding| finding.detects);
         assert!(detects.is_some_and(|share| share <= 0.1), "{name}: {detects:?}");
@@ -161,7 +161,8 @@ fn mechanism_of_each_method_is_charged_one() {
     }
 }
 
-// The noise on private figures, of a model that hardly moves: its deviation is the priced one, within five of its own.
+// Noise on private figures of a model that hardly changes. Its deviation is the accounted deviation, within five of its
+// own.
 #[test]
 fn noise_on_figures_has_the_priced_deviation() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +182,7 @@ fn noise_on_figures_has_the_priced_deviation() {
         (run.data.test.as_ref().unwrap().len() as f64, run.price.private_metrics.unwrap().noise.multiplier());
     let (mut squares, mut draws) = (0.0, 0.0);
     for (exact, noisy) in exact.iter().zip(&noisy) {
-        // A share at 0 or 1 is clamped there.
+        // A share is clamped to 0 and 1.
         let share = noisy.accuracy.unwrap() - exact.accuracy.unwrap();
         let of_loss = (noisy.loss - exact.loss) / 10.0;
         for one in [share, of_loss] {
@@ -196,7 +197,7 @@ fn noise_on_figures_has_the_priced_deviation() {
     );
 }
 
-// The error for a precision that shows nothing names its flag.
+// The error for a precision without any test names its flag.
 #[test]
 fn useless_precision_error_names_flag() {
     let run = train::prepare(&source(SMALL), config()).unwrap();

@@ -1,5 +1,5 @@
-//! Which bits a sample's gradient has, on each backend, at the physical batch that training uses and as training reads it: they are
-//! the sample's own, whatever its row, its chunk, and the other rows.
+//! Bits of a sample's gradient, on each backend, at the physical batch and with the reads of training. They do not
+//! depend on the sample's row, its chunk, or the other rows.
 
 #[path = "support/grads.rs"]
 #[expect(dead_code, reason = "graphs are derived here")]
@@ -22,7 +22,7 @@ const ROWS: [usize; 3] = [16, 5, 32];
 const SHIPPED: [&str; 5] =
     ["digits-linear.onnx", "digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx", "mnist-cnn.onnx"];
 
-/// Other exports, whose graphs hold other operators.
+/// Other exports, with other operators in their graphs.
 const EXPORTS: [&str; 7] = [
     "exports/digits-cnn.opset21.dynamo.onnx",
     "exports/digits-cnn-groupnorm.dynamo.onnx",
@@ -33,7 +33,7 @@ const EXPORTS: [&str; 7] = [
     "exports/mnist-cnn.dynamo.onnx",
 ];
 
-/// Every table of tokens has as many rows.
+/// Number of rows of every embedding matrix.
 const TOKENS: usize = 200;
 
 /// One row of an input.
@@ -43,8 +43,8 @@ enum Row {
     I64(Vec<i64>),
 }
 
-/// Data and labels of samples, in the order of `grad`'s inputs. Images have a dark margin and grey, white and black pixels,
-/// like digits: their equal pixels meet in max pools. Sentences end anywhere.
+/// Returns data and labels of samples, in the order of `grad`'s inputs. Images have a dark margin and grey, white and
+/// black pixels, like digits, so equal pixels meet in max pools. Sentences have any length.
 fn samples(grad: &GradGraph, count: usize) -> Vec<Vec<Row>> {
     let logits = grad.outputs.iter().find(|spec| !spec.name.starts_with("dp.")).expect("an output of the model");
     let classes = logits.shape.last().map_or(1, |dim| dim.extent(1));
@@ -75,7 +75,7 @@ fn samples(grad: &GradGraph, count: usize) -> Vec<Vec<Row>> {
     (0..count).map(&mut sample).collect()
 }
 
-/// Loss and gradients of each row of a chunk, as bits.
+/// Returns loss and gradients of each row of a chunk, as bits.
 fn chunk(
     session: &mut dyn Session,
     grad: &GradGraph,
@@ -110,18 +110,18 @@ fn chunk(
     (0..n).map(|row| outputs.iter().map(|output| of(row, output)).collect()).collect()
 }
 
-/// Chunks in which samples come with other neighbours, in other rows, and as padding.
+/// Returns chunks in which samples have other neighbours, are in other rows, or are padding.
 fn chunks(n: usize) -> Vec<Vec<usize>> {
     let mut chunks = Vec::new();
-    // The samples of the first chunk, each in many rows; with up to sixteen rows in every row.
+    // The samples of the first chunk, each in many rows. With up to sixteen rows, in every row.
     for turn in (1..n).step_by(n.div_ceil(16)) {
         chunks.push((0..n).map(|row| (row + turn) % n).collect());
     }
-    // A chunk of few samples: the first one repeated into the rows that are left.
+    // A chunk of few samples. The first is repeated in the remaining rows.
     for samples in [1, 2, n / 2, n - 1] {
         chunks.push((0..n).map(|row| if row < samples { row } else { 0 }).collect());
     }
-    // Any samples anywhere.
+    // Random samples in random rows.
     let mut draw = Random(9);
     for _ in 0..8 {
         chunks.push((0..n).map(|_| draw.below(3 * n)).collect());
@@ -129,7 +129,7 @@ fn chunks(n: usize) -> Vec<Vec<usize>> {
     chunks
 }
 
-/// The outputs in which a sample's bits were not its own.
+/// Returns the outputs in which a sample's bits depend on other rows.
 fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32) -> Vec<String> {
     let as_trained = DeriveOptions {
         readout: Readout::Factored { positions: true, groups: false },
@@ -168,7 +168,7 @@ fn sample_bits_ignore_row_and_chunk() {
         for file in SHIPPED.iter().chain(&EXPORTS) {
             let graph = graph(file, &choice(file)).unwrap();
             for n in ROWS {
-                // At the file's values, and at larger ones.
+                // With the file's values, and with larger values.
                 for scale in [1.0, 1.7] {
                     all.extend(moved(backend.as_ref(), file, &graph, n, scale));
                 }
@@ -178,8 +178,8 @@ fn sample_bits_ignore_row_and_chunk() {
     }
 }
 
-/// The bits of a sample depend on that sample alone, in the models without weights. With the backend at a place of [`backends`], if
-/// it is there.
+/// The bits of a sample depend on that sample alone, in the models without weights. With the backend at a place of
+/// [`backends`], if it is there.
 fn check_skeletons(place: usize) {
     let rows = |name: &str| match name {
         "resnet18-groupnorm" | "wrn-16-4-groupnorm" => 3,

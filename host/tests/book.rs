@@ -1,15 +1,17 @@
-//! The commands of the book run as they stand on its pages: `docs/SUMMARY.md` lists the pages, and README.md is one more.
+//! Runs the commands of the book as written on its pages: `docs/SUMMARY.md` lists the pages, and README.md is another
+//! page.
 //!
-//! A page is one session. Its blocks run in order in one temporary folder, with the built `damper` first in `PATH` and the
-//! repository's `onnx-models` next to them:
+//! A page is one session. Its blocks run in order in one temporary folder, with the built `damper` first in `PATH` and
+//! the repository's `onnx-models` next to them:
 //!
-//! - ` ```sh ` runs, and fails the test if a command in it fails. A block ` ```text ` right after it is its standard output,
-//!   in which `...` stands for any text.
+//! - ` ```sh ` runs, and fails the test if a command in it fails. A block ` ```text ` right after it is its standard
+//!   output, in which `...` stands for any text.
 //! - ` ```python ` runs if Python has damper and torch. The blocks up to the next ` ```sh ` are one program.
 //! - ` ```sh,skip-REASON ` does not run ([`REASONS`]), and is printed as skipped.
 //! - `<!-- before … -->` holds commands that readers do not see.
 //!
-//! `DAMPER_BOOK=resume,tutorials` runs the pages whose path has one of these, and prints what their commands say.
+//! `DAMPER_BOOK=resume,tutorials` runs the pages with one of these in their path, and prints the output of their
+//! commands.
 
 #![cfg(unix)]
 
@@ -27,7 +29,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// Why a block does not run, by the word after `skip-`.
+/// Reasons why a block does not run, by the word after `skip-`.
 const REASONS: [(&str, &str); 7] = [
     ("board", "needs a board's toolchain, or QEMU; `.ci/run firmware` runs it"),
     ("build", "builds or tests the project; CI does"),
@@ -38,14 +40,14 @@ const REASONS: [(&str, &str); 7] = [
     ("long", "takes minutes"),
 ];
 
-/// How the pages run the command, which the tests have built: the smallest of it, and all of it.
+/// Commands by which the pages run damper. The tests have already built it, in its smallest form and in full.
 const RUN: [&str; 2] = ["cargo run --release -p damper --no-default-features --", "cargo run --release -p damper --"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The pages in the order of the book.
+/// Returns the pages in the order of the book.
 fn pages() -> Vec<String> {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let listed = summary.lines().filter_map(|line| Some(line.split_once("](")?.1.split_once(')')?.0));
@@ -135,7 +137,7 @@ fn commands_run_and_say_what_the_book_says() {
     assert!(tally.ran > 0, "no block ran");
 }
 
-/// What a page of these lines comes to: the problem, without the page's name.
+/// Returns the result of a page of these lines. The error is without the page's name.
 fn said_of(text: &str) -> Result<(), String> {
     let page = Page::parse(text, &["long"])?;
     let mut session = ShellSession::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));

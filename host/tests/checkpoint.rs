@@ -1,4 +1,4 @@
-//! `--checkpoint-activations` changes no bit of a training, and counts less memory.
+//! `--checkpoint-activations` changes no bit of a training, and takes less memory.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -14,7 +14,7 @@ use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
-/// One step over the samples of the model's vectors.
+/// Runs one step over the samples of the model's vectors.
 fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations: bool) -> (Run, Outcome) {
     let source = source(&format!("{model}.onnx"));
     let source = InputFiles {
@@ -55,7 +55,7 @@ fn check(model: &str, backend: Choice) {
         let bits = |outcome: &Outcome| outcome.params.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert!(bits(&again) == bits(&whole), "{what}: other bits");
         assert!(whole.params != without.model.params, "{what}: nothing was trained");
-        // At most one more forward pass, which is a third of all.
+        // At most one more forward pass, which is a third of the total.
         assert!(cost(&with).multiply_adds <= cost(&without).multiply_adds / 2 * 3, "{what}");
         assert!(cost(&with).sample_bytes <= cost(&without).sample_bytes, "{what}");
     }

@@ -1,4 +1,4 @@
-//! The command as its user meets it: the real program on good input and on every kind of bad input.
+//! The command as a user runs it: the real program on good input and on every kind of bad input.
 
 #[path = "cli/aggregate.rs"]
 mod aggregate;
@@ -88,7 +88,7 @@ use tempfile::TempDir;
 const MLP: &str = "onnx-models/digits-mlp.onnx";
 const DIGITS: &str = "idx:onnx-models/digits";
 
-/// The program, run from the workspace's root without an onnxruntime of the user's.
+/// Returns the program, run from the workspace's root without an onnxruntime of the user's.
 fn damper() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("ORT_DYLIB_PATH");
@@ -99,7 +99,7 @@ fn run(args: &[&str]) -> Output {
     damper().args(args).output().unwrap()
 }
 
-/// `damper train` of five quiet steps on tract, with `extra` flags.
+/// Returns `damper train` with five quiet steps on tract, with `extra` flags.
 fn train(model: &str, data: &str, out: &Path, extra: &[&str]) -> Command {
     let mut command = damper();
     command
@@ -122,7 +122,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A run that must fail with one line on standard error that holds all of `words`, and leave nothing at `out`.
+/// Checks for an error of one line on standard error that has all of `words`, and for no files at `out`.
 #[track_caller]
 fn refused(mut command: Command, out: &Path, words: &[&str]) {
     let output = command.output().unwrap();
@@ -150,13 +150,13 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Names of the trained parameters in the answer of `inspect --json`.
+/// Returns the names of the trained parameters in the answer of `inspect --json`.
 fn trained_names(inspected: &serde_json::Value) -> Vec<&str> {
     let all = inspected["parameters"].as_array().unwrap().iter();
     all.filter(|one| one["trained"] == true).map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// A folder of its own, and a path in it for a run's outputs.
+/// Returns a temporary folder, and a path in it for a run's outputs.
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");

@@ -1,5 +1,5 @@
-//! Training on sums that the backend clipped: it is the training on per-sample gradients but for rounding, for every method
-//! that needs no more than norms and mixed gradients, and it says that it is not exact.
+//! Training on sums that the backend clipped. It equals training on per-sample gradients except for rounding, for every
+//! method that needs only norms and combined gradients. Its report states that it is not exact.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -19,7 +19,7 @@ use models::backends;
 use std::num::NonZeroUsize;
 use toml::toml;
 
-/// Six steps of a simulation with little noise and a clip among the norms.
+/// Six steps of a simulation with little noise, and a clip within the range of the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
         optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
@@ -69,7 +69,7 @@ fn methods() -> Vec<Method> {
     ]
 }
 
-/// The backends that run the samples of a batch together: the portable one clips no sums.
+/// Backends that run the samples of a batch together. The portable backend clips no sums.
 fn summing() -> Vec<(Choice, String)> {
     let summing = backends().into_iter().filter(|backend| !backend.is_portable());
     let choice = |backend: Box<dyn Backend>| match (backend.name(), backend.operators()) {

@@ -1,4 +1,5 @@
-//! Training on several ranks has the bits of one process: with ranks that are threads, and with processes that `mpirun` has started.
+//! Training on several ranks has the bits of one process: with ranks as threads, and with processes that `mpirun`
+//! started.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -24,7 +25,7 @@ const SMALL: &str = "digits-linear.onnx";
 /// More parameters than two ranks' chunks.
 const LARGER: &str = "digits-mlp.onnx";
 
-/// What each rank of a group of threads ends with, in their order.
+/// Returns the result of each rank of a group of threads, in their order.
 fn on_ranks<T: Send>(size: usize, rank: impl Fn(&dyn Group) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let rank = &rank;
@@ -34,7 +35,7 @@ fn on_ranks<T: Send>(size: usize, rank: impl Fn(&dyn Group) -> T + Sync) -> Vec<
     })
 }
 
-/// `run` as the rank of `group`, with one worker or two, and with its shard of the data if `is_sharded`.
+/// Returns `run` for the rank of `group`, with one worker or two, and with its shard of the data if `is_sharded`.
 fn of_rank(run: &Run, group: &dyn Group, is_sharded: bool) -> Run {
     let mut run = run.clone();
     run.config.workers = NonZeroUsize::new(1 + group.rank() % 2);
@@ -67,7 +68,8 @@ fn assert_same(name: &str, ranks: &[Result<Outcome, TrainError>], whole: &Outcom
     assert_eq!(ranks[0].as_ref().unwrap().recorded, whole.recorded, "{name}");
 }
 
-// Every method whose sums are integers, on 2, 3 and 4 ranks with one worker or two, ends as one process does. Those of floats are refused.
+// Every method with integer sums ends like one process, on 2, 3 and 4 ranks with one worker or two. Methods with float
+// sums are rejected.
 #[test]
 fn every_method_has_the_bits_of_one_process() {
     for (index, (name, config)) in methods().into_iter().chain(others()).enumerate() {
@@ -90,20 +92,20 @@ fn every_method_has_the_bits_of_one_process() {
     }
 }
 
-/// A run of a network of 26,010 parameters on images in `folder`.
+/// Returns a run of a network of 26,010 parameters on images in `folder`.
 fn images(folder: &Path, epochs: f64, config: TrainConfig) -> Run {
     let source = train::InputFiles { data: made_up_images(folder), ..source("mnist-cnn.onnx") };
     train::prepare(&source, TrainConfig { batch_size: 24, epochs, ..config }).unwrap()
 }
 
-/// Adam after a filter: of both, a rank has the state of its coordinates alone.
+/// Adam after a filter. A rank has only the state of its coordinates.
 fn filtered() -> TrainConfig {
     let of_method = |name: &str| methods().into_iter().find(|(found, _)| *found == name).unwrap().1;
     TrainConfig { optimizer: of_method("adam").optimizer, ..of_method("doppler") }
 }
 
-// Ranks that each draw the noise of some coordinates, with sums of 32 bits and of 64. They move them with the state of these coordinates, or
-// all have the state of all.
+// Ranks that each draw the noise of some coordinates, with 32-bit and 64-bit sums. They update these coordinates with
+// their own state, or all ranks have the whole state.
 #[test]
 fn noise_drawn_in_parts_has_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +133,7 @@ fn noise_drawn_in_parts_has_the_same_bits() {
     }
 }
 
-// Several ranks count the same samples as a single process: null samples never, and all without a finite gradient.
+// Several ranks count the same samples as a single process: never null samples, and all without a finite gradient.
 #[test]
 fn ranks_count_samples_as_one_process() {
     let mut run = train::prepare(&source(SMALL), config()).unwrap();
@@ -158,7 +160,7 @@ fn ranks_count_samples_as_one_process() {
     }
 }
 
-/// Images of 28 by 28 bytes in two classes, as IDX files in `folder`; the data set's name.
+/// Writes images of 28 by 28 bytes in two classes as IDX files in `folder`, and returns the data set's name.
 fn made_up_images(folder: &Path) -> String {
     let (images, side) = (96u32, 28u32);
     let mut words = damper_testing::Random(5);
@@ -173,7 +175,7 @@ fn made_up_images(folder: &Path) -> String {
     format!("idx:{}", folder.display())
 }
 
-// A run goes on with other numbers of ranks, and ends with the bits of one process that was never stopped. Any rank may stop it.
+// A run resumes with other numbers of ranks, and ends with the bits of one uninterrupted process. Any rank may stop it.
 #[test]
 fn resumes_with_other_ranks() {
     let every = Duration::from_secs(60);
@@ -208,7 +210,8 @@ fn resumes_with_other_ranks() {
     }
 }
 
-// Ranks of different runs, and a rank that cannot write or fails: an error on every rank, and nothing is charged that was not written.
+// Ranks of different runs, and a rank that cannot write or fails, give an error on every rank. Nothing is charged that
+// was not written.
 #[test]
 fn an_error_of_one_rank_ends_all() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
@@ -236,13 +239,13 @@ fn an_error_of_one_rank_ends_all() {
         }
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was charged");
-    // The folder is gone, as a full disk is.
+    // The folder is missing, as on a full disk.
     let gone = folder.path().join("gone");
     let ranks = train_on(3, &run, &gone, false);
     let messages: Vec<String> = ranks.into_iter().map(|rank| rank.unwrap_err().to_string()).collect();
     assert!(messages[0].contains("gone") && !messages[0].contains("rank"), "{messages:?}");
     assert!(messages[1..].iter().all(|message| *message == format!("rank 0: {}", messages[0])), "{messages:?}");
-    // A rank leaves: the others do not wait for it.
+    // A rank leaves, and the others do not wait for it.
     let ranks = on_ranks(3, |group| match group.rank() {
         1 => Ok(()),
         _ => {

@@ -1,4 +1,4 @@
-//! `damper compare` as its user meets it: the real program on small comparisons and on broken files.
+//! `damper compare` through the program, on small comparisons and on broken files.
 
 use serde_json::Value;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Two methods, one of them tuned, on the digits: (2 + 2 + 2) · 2 runs of one epoch.
+/// Two methods on the digits, one of them tuned: (2 + 2 + 2) · 2 runs of one epoch.
 const SMALL: &str = "\
 model = \"onnx-models/digits-mlp.onnx\"
 data = \"idx:onnx-models/digits\"
@@ -42,7 +42,7 @@ impl Case {
         Self { folder, file, out }
     }
 
-    /// The program, run from the workspace's root without an onnxruntime of the user's.
+    /// Returns the program, run from the workspace's root without an onnxruntime of the user's.
     fn command(&self, extra: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
         command
@@ -57,7 +57,7 @@ impl Case {
         self.command(extra).output().unwrap()
     }
 
-    /// The folders of its ledgers.
+    /// Returns the folders of its ledgers.
     fn ledgers(&self) -> Vec<PathBuf> {
         fs::read_dir(self.out.join("ledgers")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
@@ -77,7 +77,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What must be the same however often a comparison was stopped: all but the seconds of runs done again.
+/// Returns the values that are independent of stops: all except the seconds of repeated runs.
 fn digests(comparison: &Value) -> Vec<(Value, Value)> {
     let runs = comparison["runs"].as_array().unwrap();
     runs.iter().map(|run| (run["flags"].clone(), run["params_digest"].clone())).collect()
@@ -107,7 +107,8 @@ fn writes_outputs_and_resumes() {
             assert!(cell["n"] == 2 && cell["std"].is_f64() && cell["noise_multiplier"].is_f64(), "{cell}");
         }
     }
-    // A tuning run is not priced, and judged by 287 of the 1,437 samples to train on; the others by the 360 to test on.
+    // A tuning run has no accounting, and is evaluated on 287 of the 1,437 training samples. The others are evaluated
+    // on the 360 test samples.
     for run in found["runs"].as_array().unwrap() {
         let tuning = run["purpose"] == "tuning";
         assert_eq!(run["epsilon"].is_null(), tuning, "{run}");
@@ -118,7 +119,7 @@ fn writes_outputs_and_resumes() {
     assert!(table.contains("| method | ε = 3 | ε = 8 |") && table.contains("| with \\| momentum |"), "{table}");
     assert!(case.read("compare.html").contains("<svg") && !case.out.join("checkpoint").exists());
 
-    // Half of the runs are lost, and one was being written.
+    // Half of the runs are lost, and one is partially written.
     let journal = case.read("runs.jsonl");
     let lines: Vec<&str> = journal.lines().collect();
     assert_eq!(lines.len(), RUNS);
@@ -290,7 +291,7 @@ fn a_folder_of_something_else_is_left_alone() {
     drop(no_folder.folder);
 }
 
-/// What was paid before the kill stays, and the runs that are in the journal are not run again.
+/// Charges before the kill stay, and runs in the journal are not repeated.
 #[test]
 fn killed_comparison_is_resumed() {
     let case = Case::new(&SMALL.replace("epochs = 1", "epochs = 20"));
@@ -316,7 +317,7 @@ fn killed_comparison_is_resumed() {
     assert_eq!(digests(&found).len(), RUNS);
 }
 
-/// All but what depends on the machine.
+/// Returns everything that does not depend on the machine.
 fn figures(mut comparison: Value) -> Value {
     for run in comparison["runs"].as_array_mut().unwrap() {
         run["seconds"] = Value::Null;
@@ -351,7 +352,7 @@ fn jobs_do_not_change_the_figures() {
     assert_eq!(with(&open, "1"), with(&open, "5"));
 }
 
-// Resumed runs are charged again, and the output says so.
+// Resumed runs are charged again, and the output states this.
 #[test]
 fn resumed_runs_are_charged_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -379,7 +380,7 @@ fn resumed_runs_are_charged_again() {
     let runs = RUNS / 2;
     let ledgers = || case.ledgers().len();
     assert_eq!((charges(), ledgers()), (runs, runs));
-    // As if it had been killed before the last run was in the journal.
+    // As after a kill before the last run was in the journal.
     let journal = case.read("runs.jsonl");
     let kept: Vec<&str> = journal.lines().take(runs - 1).collect();
     fs::write(case.out.join("runs.jsonl"), kept.join("\n") + "\n").unwrap();
@@ -392,12 +393,12 @@ fn resumed_runs_are_charged_again() {
     assert!(case.out.join("ledgers/0001/checkpoint/command.json").exists());
 }
 
-/// The search of `comparison`, and its run.
+/// Returns the search of `comparison`, and its run.
 fn searches(comparison: &Value) -> Vec<&Value> {
     comparison["runs"].as_array().unwrap().iter().filter(|run| run["search"].is_object()).collect()
 }
 
-// A private search costs the budget as a whole, is one charge, and releases its best candidate alone.
+// A private search costs the budget as a whole, is one charge, and releases only its best candidate.
 #[test]
 fn private_search_is_one_charge_and_one_model() {
     let folder = tempfile::tempdir().unwrap();
@@ -438,18 +439,18 @@ fn private_search_is_one_charge_and_one_model() {
         assert!(out.join("model.onnx").exists() && !out.join("checkpoint/candidate").exists());
         let answer: Value = serde_json::from_str(&damper(&["epsilon", out.to_str().unwrap(), "--json"])).unwrap();
         assert_eq!((answer["epsilon"].as_f64(), answer["search"].as_str()), (Some(epsilon), Some("geometric:0.3")));
-        // Of the 287 samples of the score, with noise.
+        // On the 287 samples of the score, with noise.
         let right = run["search"]["score"].as_f64().unwrap() * 287.0;
         assert!((right - right.round()).abs() > 1e-9 || right == 0.0 || right == 287.0, "{run}");
         let right = run["test_accuracy"].as_f64().unwrap() * 360.0;
         assert!((right - right.round()).abs() < 1e-9, "{run}");
     }
-    // Four things of ε 3 cost more than one, and less than their sum.
+    // Four runs of ε 3 cost more than one, and less than their sum.
     let total: Value = serde_json::from_str(&damper(&["budget", path, "--json"])).unwrap();
     let total = total["epsilon"].as_f64().unwrap();
     assert!(total > 4.0 && total < 12.0, "{total}");
 
-    // As if it had been killed in the second search: that is charged again.
+    // As after a kill in the second search, which is charged again.
     let journal = case.read("runs.jsonl");
     let kept: Vec<&str> = journal.lines().filter(|line| !line.contains("ledgers/0002")).collect();
     fs::write(case.out.join("runs.jsonl"), kept.join("\n") + "\n").unwrap();
@@ -460,7 +461,7 @@ fn private_search_is_one_charge_and_one_model() {
     );
 }
 
-// Searches of equal seeds are equal, and a public score is the exact figure of the test split.
+// Searches with equal seeds are equal, and a public score is the exact figure of the test split.
 #[test]
 fn searches_of_seeds_can_be_repeated() {
     let text = SMALL.replace(

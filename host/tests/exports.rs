@@ -1,6 +1,7 @@
-//! Networks of other people's packages, as their exporters write them: what is trained, and per-sample gradients.
+//! Networks of third-party packages, as their exporters write them: trained parameters, and per-sample gradients.
 //!
-//! `onnx-models/exports/foreign/parameters.json` has `named_parameters()` of each, an `.npz` the gradients of two samples.
+//! `onnx-models/exports/foreign/parameters.json` has `named_parameters()` of each network. An `.npz` has the gradients
+//! of two samples.
 
 #[path = "support/grads.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -25,12 +26,13 @@ use std::collections::BTreeMap;
 
 const FOLDER: &str = "exports/foreign";
 
-/// How far an entry of a gradient may be from the reference, of the largest entry of that parameter's gradient.
+/// Tolerance of an entry of a gradient, relative to the largest entry of that parameter's gradient.
 const CLOSE: f64 = 1e-4;
-/// And of the largest entry of the whole gradient: a key's bias has none but rounding.
+/// Additional tolerance, relative to the largest entry of the whole gradient. The gradient of a key's bias is only
+/// rounding.
 const FLOOR: f64 = 2e-6;
 
-/// Files whose parameters are others than the source's.
+/// Files whose parameters differ from the source's.
 const OTHER: &[(&str, &str)] = &[
     (
         "timm-resnetv2.opset18.dynamo.onnx",
@@ -40,8 +42,8 @@ const OTHER: &[(&str, &str)] = &[
     ("torch-lstm.opset18.dynamo.onnx", "two biases are one"),
 ];
 
-/// Parameters of the source that a file does not hold: biases of zeros that the dynamo exporter leaves out. Without its record of them
-/// they are lost.
+/// Parameters of the source that a file lacks: biases of zeros that the dynamo exporter omits. Without its record of
+/// them they are lost.
 const DROPPED: &[(&str, &[&str])] = &[
     ("bert.opset18.dynamo.onnx", BERT),
     ("bert.opset18.free.dynamo.onnx", BERT),
@@ -102,7 +104,7 @@ const DROPPED: &[(&str, &[&str])] = &[
 const BERT: &[&str] = &["model.bert.pooler.dense.bias", "model.classifier.bias"];
 const DISTILBERT: &[&str] = &["model.pre_classifier.bias", "model.classifier.bias"];
 
-/// Other names of a tied weight, which a file holds it under.
+/// Other names under which a file holds a tied weight.
 const ALIASES: &[(&str, &str)] = &[
     ("model.lm_head.weight", "model.transformer.wte.weight"),
     ("head.weight", "token.weight"),
@@ -110,7 +112,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("model.cls.predictions.decoder.bias", "model.cls.predictions.bias"),
 ];
 
-/// Tables of which a file holds the rows that are looked up with constant indices: exporters fold the look-up.
+/// Embedding matrices of which a file has only the rows for constant indices, because exporters fold the look-up.
 const ROWS: &[(&str, &str, usize)] = &[
     ("bert-masked.opset18.dynamo.onnx", POSITIONS, 8),
     ("bert.opset18.dynamo.onnx", POSITIONS, 8),
@@ -123,7 +125,7 @@ const ROWS: &[(&str, &str, usize)] = &[
 ];
 const POSITIONS: &str = "model.bert.embeddings.position_embeddings.weight";
 
-/// The name of a file's network: `bert` of `bert.opset18.dynamo.onnx`.
+/// Returns the name of a file's network: `bert` for `bert.opset18.dynamo.onnx`.
 fn network(file: &str) -> &str {
     file.split(".opset").next().unwrap()
 }
@@ -136,14 +138,14 @@ fn files() -> Vec<String> {
     files
 }
 
-/// A file, and if the exporter's record of the source is taken out of it.
+/// A file. `bare` is true if the exporter's record of the source is removed from it.
 #[derive(Clone, Debug)]
 struct Case {
     file: String,
     bare: bool,
 }
 
-/// Each file, and those with a record again without it.
+/// Returns each file, and each file with a record again without it.
 fn cases() -> Vec<Case> {
     let both = |file: String| {
         let choices: &[bool] = if file.ends_with(".dynamo.onnx") { &[false, true] } else { &[true] };
@@ -165,28 +167,28 @@ fn load(case: &Case) -> ModelProto {
     onnx::decode(&case.file, &model.encode_to_vec()).unwrap()
 }
 
-/// What a user would add for this file.
+/// Returns the options that a user would add for this file.
 fn options(case: &Case) -> GraphOptions {
     let Case { file, bare } = case;
     let mut options = GraphOptions::default();
     if file.contains(".free.") {
         options.shape.push(("sequence".into(), 8));
     }
-    // The layers of nn.TransformerEncoder are copies of one, and this exporter merges what is equal.
+    // The layers of nn.TransformerEncoder are copies of one layer, and this exporter merges equal tensors.
     if *bare && file == "torch-encoder.opset18.dynamo.onnx" {
         options.untie.push("*".into());
     }
     options
 }
 
-/// Name and shape of each of `named_parameters()`.
+/// Returns name and shape of each of `named_parameters()`.
 fn named_parameters(network: &str) -> Vec<(String, Vec<usize>)> {
     let text = std::fs::read_to_string(path(&format!("{FOLDER}/parameters.json"))).unwrap();
     let all: BTreeMap<String, Vec<(String, Vec<usize>)>> = serde_json::from_str(&text).unwrap();
     all[network].clone()
 }
 
-/// The same, as the file of `case` holds them.
+/// Returns the same, as in the file of `case`.
 fn held(case: &Case) -> Vec<(String, Vec<usize>)> {
     let Case { file, bare } = case;
     let mut held = named_parameters(network(file));
@@ -202,12 +204,12 @@ fn held(case: &Case) -> Vec<(String, Vec<usize>)> {
     held
 }
 
-/// Extents above 1.
+/// Returns the extents above 1.
 fn long(shape: &[usize]) -> Vec<usize> {
     shape.iter().copied().filter(|&extent| extent > 1).collect()
 }
 
-/// Extents that the same numbers have in any order of axes, however an exporter joins them.
+/// Returns a number that is equal for any order or join of axes.
 fn bag(shape: &[usize]) -> usize {
     shape.iter().product()
 }
@@ -219,7 +221,7 @@ fn trained_set_is_named_parameters() {
     let compared = |case: &Case| OTHER.iter().all(|(other, _)| *other != case.file || other.starts_with("timm"));
     for case in cases().into_iter().filter(compared) {
         let trained = initializers(&load(&case), &options(&case)).unwrap().into_iter().filter(|one| one.trained);
-        // A file with a record has the names, too.
+        // A file with a record also has the names.
         let name = |name: &str| {
             // A weight that the exporter standardised is named as computed from its parameter.
             let name = name.split_once("/view_").map_or(name, |(own, _)| own);
@@ -237,7 +239,7 @@ fn trained_set_is_named_parameters() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// An array of an `.npz`.
+/// An array of an `.npz` file.
 enum Array {
     Floats(Vec<usize>, Vec<f64>),
     Integers(Vec<i64>),
@@ -267,14 +269,14 @@ fn vectors(network: &str) -> BTreeMap<String, Array> {
     names.into_iter().map(read).collect()
 }
 
-/// Orders of the axes of `from` in which it has the extents `to`.
+/// Returns the orders of the axes of `from` in which it has the extents `to`.
 fn orders(from: &[usize], to: &[usize]) -> Vec<Vec<usize>> {
     let Some((first, rest)) = to.split_first() else {
         return if from.iter().all(|&extent| extent == 0) { vec![vec![]] } else { vec![] };
     };
     let mut found = Vec::new();
     for (axis, _) in from.iter().enumerate().filter(|(_, extent)| *extent == first) {
-        // An axis that is taken has the extent 0, which no tensor has.
+        // A used axis gets the extent 0, which no tensor has.
         let mut left = from.to_vec();
         left[axis] = 0;
         found.extend(orders(&left, rest).into_iter().map(|order| [vec![axis], order].concat()));
@@ -282,7 +284,7 @@ fn orders(from: &[usize], to: &[usize]) -> Vec<Vec<usize>> {
     found
 }
 
-/// `data` of shape `shape` with its axes in another order.
+/// Transposes `data` of shape `shape` to another order of axes.
 fn transposed(data: &[f64], shape: &[usize], order: &[usize]) -> Vec<f64> {
     let strides: Vec<usize> = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
     (0..data.len())
@@ -297,12 +299,12 @@ fn transposed(data: &[f64], shape: &[usize], order: &[usize]) -> Vec<f64> {
         .collect()
 }
 
-/// A parameter's gradient in every layout in which an initializer of shape `shape` may hold it, for one sample.
+/// Returns a parameter's gradient in every layout in which an initializer of shape `shape` may hold it, for one sample.
 fn layouts(gradient: &[f64], from: &[usize], shape: &[usize]) -> Vec<Vec<f64>> {
     let (from, to) = (long(from), long(shape));
     let mut found: Vec<Vec<f64>> = orders(&from, &to).iter().map(|order| transposed(gradient, &from, order)).collect();
     if found.is_empty() {
-        // Joined axes, as they are or as the matrix of a linear map.
+        // Joined axes, unchanged or as the matrix of a linear map.
         found.push(gradient.to_vec());
         if let &[rows, columns] = &to[..] {
             found.push(transposed(gradient, &[columns, rows], &[1, 0]));
@@ -320,7 +322,7 @@ fn extents(spec: &TensorSpec) -> Vec<usize> {
     spec.shape.iter().map(fixed).collect()
 }
 
-/// Gradients of the file's parameters paired one to one with the source's; a word on what is left over.
+/// Pairs gradients of the file's parameters one to one with the source's, and reports unpaired gradients.
 fn check(case: &Case, grad: &GradGraph, graph: &Graph, backend: &dyn Backend) -> Result<(), String> {
     let file = &case.file;
     let vectors = vectors(network(file));
@@ -395,7 +397,7 @@ fn check(case: &Case, grad: &GradGraph, graph: &Graph, backend: &dyn Backend) ->
     }
 }
 
-/// One more pair, by augmenting paths.
+/// Adds a pair to a matching, by augmenting paths.
 fn assign(index: usize, pairs: &[Vec<usize>], taken: &mut [Option<usize>], seen: &mut [bool]) -> bool {
     for &named in &pairs[index] {
         if !std::mem::replace(&mut seen[named], true)
@@ -408,10 +410,10 @@ fn assign(index: usize, pairs: &[Vec<usize>], taken: &mut [Option<usize>], seen:
     false
 }
 
-/// The gradient graph of a file, or the reason that there is none.
+/// Returns the gradient graph of a file, or the reason that there is none.
 fn derived(case: &Case) -> Result<(Graph, GradGraph), String> {
     let graph = Graph::from_model(&load(case), &options(case)).map_err(|error| error.to_string())?;
-    // An MLPRegressor answers `[N, 5, 1]`.
+    // The output of an MLPRegressor is `[N, 5, 1]`.
     let class_axis = case.file.starts_with("sklearn").then_some(1);
     let options = DeriveOptions { class_axis, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     let grad = derive(&graph, &options).map_err(|error| error.to_string())?;
@@ -443,7 +445,7 @@ fn gradients_match_source() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The outputs of `model` for the vectors' samples.
+/// Returns the outputs of `model` for the samples of the vectors.
 fn forward(backend: &dyn Backend, model: &ModelProto, grad: &GradGraph, network: &str) -> Vec<f32> {
     let vectors = vectors(network);
     let Array::Integers(ids) = &vectors["in.input_ids"] else { panic!("ids are integers") };
@@ -482,7 +484,8 @@ fn tied_weight_is_written_once() {
     }
 }
 
-// Layers that are copies of one layer are one parameter set unless they are untied, or the file says that they are several.
+// Layers that are copies of one layer are one parameter set, unless they are untied or the file states that they are
+// several.
 #[test]
 fn copied_layers_are_one_unless_untied() {
     let case = Case { bare: true, file: "torch-encoder.opset18.dynamo.onnx".into() };

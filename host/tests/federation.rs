@@ -1,4 +1,5 @@
-//! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
+//! `damper federation` and the server's side of `damper aggregate`: whole rounds compared with one process, and faults
+//! of devices.
 
 #[path = "federation/members.rs"]
 mod members;
@@ -26,7 +27,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const MODEL: &str = "onnx-models/digits-linear.onnx";
-/// The same bits in every process.
+/// Flags for the same bits in every process.
 const SAMPLES: [&str; 8] =
     ["--data", "idx:onnx-models/digits", "--train-size", "24", "--backend", "portable", "--workers", "1"];
 const USERS: [&str; 8] = ["--unit", "user", "--local-steps", "3", "--local-lr", "0.2", "--local-batch", "2"];
@@ -35,18 +36,18 @@ const USERS: [&str; 8] = ["--unit", "user", "--local-steps", "3", "--local-lr", 
 const COMMON: [[&str; 2]; 4] =
     [["--rounds", "2"], ["--batch-size", "4"], ["--sampling-rate", "0.5"], ["--delta", "1e-5"]];
 
-/// The flags of `defaults` that `more` does not give.
+/// Returns the flags of `defaults` that are missing in `more`.
 fn unless_given<'a>(defaults: &[[&'a str; 2]], more: &[&str]) -> Vec<&'a str> {
     defaults.iter().filter(|[flag, _]| !more.contains(flag)).flatten().copied().collect()
 }
 
-/// A federation in a folder, and the command from the workspace's root.
+/// A federation in a folder, with the command in the workspace's root.
 struct Federation {
     folder: TempDir,
 }
 
 impl Federation {
-    /// A simulation's plan `federation.json` of three devices and two rounds, with these flags more.
+    /// Writes a simulation's plan `federation.json` of three devices and two rounds, with these additional flags.
     fn new(more: &[&str]) -> Self {
         let made = Self { folder: tempfile::tempdir().unwrap() };
         made.plan("federation.json", more);
@@ -57,7 +58,7 @@ impl Federation {
         let mut command = damper(&["federation", "plan", MODEL, "--simulation", "--out"]);
         command.arg(self.at(name)).args(unless_given(&[["--devices", "3"], ["--noise-multiplier", "1"]], more));
         succeeds(command.args(unless_given(&COMMON, more)).args(more));
-        // A text with the users of the 24 rows, five of them.
+        // A text file with the users of the 24 rows, five of them.
         let users: String = (0..24).map(|row| format!("user {}\n", row % 5)).collect();
         fs::write(self.at("users"), users).unwrap();
     }
@@ -66,7 +67,7 @@ impl Federation {
         self.folder.path().join(name)
     }
 
-    /// The update of a device in a round, `DEVICE-ROUND.upd`.
+    /// Makes the update of a device in a round, `DEVICE-ROUND.upd`.
     fn update(&self, plan: &str, model: &Path, device: u32, round: u32, more: &[&str]) -> Output {
         let mut command = damper(&["federation", "update"]);
         command.arg(self.at(plan)).arg(model).args(SAMPLES).args(["--device", &device.to_string()]);
@@ -127,7 +128,7 @@ fn succeeds(command: &mut Command) -> serde_json::Value {
     ok(&command.output().unwrap())
 }
 
-/// A failure with one line that has all of `words`.
+/// Checks for an error of one line that has all of `words`.
 #[track_caller]
 fn refused(output: &Output, words: &[&str]) {
     let message = String::from_utf8_lossy(&output.stderr);
@@ -136,7 +137,8 @@ fn refused(output: &Output, words: &[&str]) {
     words.iter().for_each(|word| assert!(message.contains(word), "`{word}` is not in: {message}"));
 }
 
-// Devices, server and files give the model of one process, for each unit and kind of noise, with a device that drops out.
+// Devices, server and files give the model of one process, for each unit and kind of noise, with a device that drops
+// out.
 #[test]
 fn rounds_equal_one_process() {
     let [users, samples]: [&[&str]; 2] = [&USERS, &["--clip", "0.5"]];
@@ -187,7 +189,7 @@ fn rounds_equal_one_process() {
     }
 }
 
-// A round is charged once, on a device and on the server, and after the last nothing is released.
+// A round is charged once, on a device and on the server. After the last round nothing is released.
 #[test]
 fn rounds_are_charged_once() {
     let federation = Federation::new(&["--smallest-cohort", "2"]);
@@ -195,7 +197,7 @@ fn rounds_are_charged_once() {
     for device in 1..=3 {
         ok(&federation.update("federation.json", model, device, 0, &[]));
     }
-    // The same request gets the same bytes, and another one of that round none.
+    // The same request gets the same bytes, and another request in that round gets none.
     let first = fs::read(federation.at("1-0.upd")).unwrap();
     fs::remove_file(federation.at("1-0.upd")).unwrap();
     let again = ok(&federation.update("federation.json", model, 1, 0, &[]));
@@ -212,13 +214,13 @@ fn rounds_are_charged_once() {
     let first = ok(&federation.aggregate(&files, 0));
     let sum = fs::read(federation.at("0.sum")).unwrap();
     fs::remove_file(federation.at("0.sum")).unwrap();
-    // A second sum of the round with other devices would differ by the update of one.
+    // A second sum of the round over other devices would reveal the update of one by the difference.
     refused(&federation.aggregate(&files[..2], 0), &["--round 0", "cohort is fixed", "device 3"]);
     assert!(!federation.at("0.sum").exists());
     let again = ok(&federation.aggregate(&files, 0));
     assert_eq!((&again["epsilon"], again["rounds_charged"].as_u64()), (&first["epsilon"], Some(1)));
     assert_eq!(fs::read(federation.at("0.sum")).unwrap(), sum);
-    // Round 1 with the updates of round 0: nothing is released, and nothing charged.
+    // Round 1 with the updates of round 0: nothing is released or charged.
     let later = |round| federation.aggregate_at(&files, round, &["--params", &params]);
     refused(&later(1), &["0 updates", "2 devices", "its round is 0", "nothing is charged"]);
     assert!(!federation.at("1.sum").exists());
@@ -230,7 +232,7 @@ fn rounds_are_charged_once() {
     assert!(outsider(&first) < outsider(&whole));
 }
 
-// A round that a device or the server missed costs nothing, and cannot be taken later.
+// A round that a device or the server missed costs nothing, and cannot be run later.
 #[test]
 fn missed_rounds_cost_nothing() {
     let federation = Federation::new(&["--rounds", "9", "--smallest-cohort", "1"]);
@@ -248,7 +250,7 @@ fn missed_rounds_cost_nothing() {
     assert_eq!(sum["epsilon"], one["epsilon"]);
 }
 
-/// Device 1's answer to a request, on as many rows as `more` says.
+/// Runs device 1's answer to a request, on the rows that `more` selects.
 fn request(federation: &Federation, round: u32, more: &[&str]) -> Output {
     let mut command = damper(&["federation", "update"]);
     command.arg(federation.at("federation.json")).args([MODEL, "--data", "idx:onnx-models/digits"]);
@@ -257,7 +259,7 @@ fn request(federation: &Federation, round: u32, more: &[&str]) -> Output {
     command.arg(federation.at("1-0.upd")).args(more).output().unwrap()
 }
 
-/// The portable backend, which fails after so many runs.
+/// The portable backend, which fails after a number of runs.
 struct Failing {
     inner: Box<dyn Backend>,
     left: Arc<AtomicUsize>,
@@ -295,7 +297,8 @@ impl Session for FailingSession {
     }
 }
 
-// A failure behind the charge may depend on rows: the update is noise alone then, whenever it fails. Before the charge it is an error.
+// An error after the charge may depend on rows, so the update is then noise alone, whenever the error comes. Before the
+// charge it is an error.
 #[test]
 fn failed_contributions_leave_noise_alone() {
     let federation = Federation::new(&[]);
@@ -353,7 +356,7 @@ fn failed_contributions_leave_noise_alone() {
     assert!((deviation / f64::from(plan.sigma) - 1.0).abs() < 0.12, "{deviation} {}", plan.sigma);
 }
 
-// Two private updates of one device's samples have different noise: no key is kept.
+// Two private updates of one device's samples have different noise, because no key is stored.
 #[test]
 fn private_noise_is_fresh() {
     let federation = Federation::new(&[]);
@@ -369,7 +372,7 @@ fn private_noise_is_fresh() {
         succeeds(command.arg("--ledger").arg(federation.at(state)).arg("--out").arg(federation.at(out)).arg("--json"));
         Update::parse(&fs::read(federation.at(out)).unwrap()).unwrap().units().collect::<Vec<_>>()
     };
-    // The rate is 1 and the model the same: without noise both would be equal.
+    // The sampling rate is 1 and the model the same, so without noise both would be equal.
     let (a, b) = (update("0", "a", "one"), update("0", "b", "two"));
     let deviation = (a.iter().zip(&b).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>() / a.len() as f64).sqrt();
     let wanted = 2f64.sqrt() * 65536.0;
@@ -380,7 +383,7 @@ fn private_noise_is_fresh() {
     assert_eq!(kept, ["joined.json", "kept.upd", "ledger.json", "lock", "sent.log"]);
 }
 
-// The plan holds the model's flags: the other commands take them from it, and others are refused.
+// The plan stores the model's flags. The other commands take them from it, and reject others.
 #[test]
 fn plan_holds_the_models_flags() {
     let federation = Federation::new(&["--loss", "mse", "--output", "logits"]);

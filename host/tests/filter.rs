@@ -1,5 +1,5 @@
-//! Filters of released gradients: the published properties of the published filters, and `damper filter` as its user meets
-//! it.
+//! Filters of released gradients: the published properties of the published filters, and `damper filter` through the
+//! program.
 
 use damper::design::{Analysis, Coefficients};
 use damper_core::filter::SETS;
@@ -19,7 +19,7 @@ fn json(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&text(&run(&[args, &["--json"]].concat()))).unwrap()
 }
 
-/// Fails with one line on standard error that holds all of `words`, and the exit code.
+/// Checks for an error of one line that has all of `words`, and for the exit code.
 #[track_caller]
 fn refused(args: &[&str], code: i32, words: &[&str]) {
     let output = run(args);
@@ -36,7 +36,7 @@ fn analysis(name: &str) -> Analysis {
     Coefficients::named(name).unwrap().analysis(Some(name.into()), String::new()).unwrap()
 }
 
-/// Equal to as many digits as are written.
+/// Checks equality to the written number of digits.
 #[track_caller]
 fn digits(what: &str, found: f64, written: &str) {
     let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -133,7 +133,7 @@ fn name_and_coefficients_are_one_filter() {
             assert_eq!(named[key], given[key], "{args:?} {key}");
         }
     }
-    // A filter without feedback, one that starts with a minus, and names in any case.
+    // A filter without feedback, a filter that starts with a minus, and names in any case.
     assert_eq!(json(&["--b", "0.5,0.25,0.25"])["mean_delay"], 0.75);
     assert_eq!(json(&["IDENTITY"])["name"], "sgd");
 }

@@ -1,4 +1,5 @@
-//! The first sessions of a process: a test program of its own, for there is one first. Without care for them three runs of ten fail.
+//! The first sessions of a process. This is a separate test program, because a process has only one first session.
+//! Without precautions three of ten runs fail.
 
 use damper::graph::DType;
 use damper::onnx::TensorRef;

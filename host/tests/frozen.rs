@@ -23,10 +23,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::time::Duration;
 
-/// More than enough.
+/// More than enough memory.
 const SIZE: u64 = 1 << 30;
 
-/// The samples of the model's vectors, and the last `trained` parameters of `model` to train.
+/// Returns the samples of the model's vectors, with the last `trained` parameters of `model` trained.
 fn last_of(model: &str, trained: usize) -> InputFiles {
     let source = source(&format!("{model}.onnx"));
     let of_file = SKELETONS.contains(&model).then_some(1).into();
@@ -64,11 +64,11 @@ fn bits(outcome: &Outcome) -> u64 {
     Digest::of(&outcome.params).value()
 }
 
-/// The bits of a run that computes its frozen part once, compared with a run that does not.
+/// Expected bits of a run that computes its frozen part once, compared with a run that does not.
 #[derive(Clone, Copy)]
 enum Bits {
     Same,
-    /// The backend fuses operators on both sides of the border.
+    /// The backend fuses operators across the boundary.
     Others,
 }
 
@@ -124,7 +124,8 @@ models! {
     head_of_gpt_on_portable: "gpt-small", last 2 on Portable, Same,
 }
 
-/// Rows of pictures as a sequence, which is the first axis: `fixed` is frozen, `trained` trained.
+/// Returns a model on rows of images as a sequence, with the sequence on the first axis. `fixed` is frozen, `trained`
+/// trained.
 fn sequence_first() -> damper_onnx::pb::ModelProto {
     use damper_onnx::{
         DType, Extent, make_attr_int, make_attr_ints, make_node, make_tensor, make_tensor_f32, make_value_info,
@@ -166,7 +167,7 @@ fn sequence_first() -> damper_onnx::pb::ModelProto {
     damper_onnx::pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() }
 }
 
-// Values whose samples lie on the second axis are turned to be stored.
+// Values with the samples on the second axis are transposed for storage.
 #[test]
 fn sequence_may_come_first() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +186,7 @@ fn sequence_may_come_first() {
     assert!(of_whole.params != whole.model.params);
 }
 
-/// The head of the digits' CNN, with held-out rows that are evaluated.
+/// Returns the head of the digits' CNN, with an evaluation on held-out rows.
 fn of_digits(cache_frozen: Option<u64>) -> Run {
     let source = source("digits-cnn.onnx");
     let only = last_of("digits-cnn", 2).graph.only;
@@ -198,7 +199,7 @@ fn of_digits(cache_frozen: Option<u64>) -> Run {
     train::prepare(&source, config).unwrap()
 }
 
-// Figures of held-out rows are the same, on the way and at the end, and of a search's candidate too.
+// Figures of held-out rows are the same, during the run, at its end, and for a candidate of a search.
 #[test]
 fn held_out_figures_are_the_same() {
     let (whole, once) = (of_digits(None), of_digits(Some(SIZE)));
@@ -217,7 +218,7 @@ fn stopped_run_goes_on_with_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let mut checkpoint =
         Checkpoint::begin(folder.path(), &run, Invocation::default(), Duration::from_secs(60)).unwrap();
-    // Each chunk of the frozen part asks too, so it is asked only once the steps have begun.
+    // Each chunk of the frozen part asks too, so only requests after the start of the steps count.
     let mut first = AfterCache { is_over: false, steps: StopAfter(3) };
     let stopped = train::run_resumable(&run, &mut checkpoint, &mut first).unwrap();
     assert!(stopped.stopped);
@@ -227,7 +228,7 @@ fn stopped_run_goes_on_with_same_bits() {
     assert_eq!(bits(&resumed), bits(&trained(&of_digits(None))));
 }
 
-/// Stops steps, not what comes before them.
+/// Stops steps, but not the work before them.
 struct AfterCache {
     is_over: bool,
     steps: StopAfter,

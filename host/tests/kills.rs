@@ -1,14 +1,15 @@
-//! Kills, full disks and failing writes at random moments: in no case was more released than the ledger shows, and each run goes on and
-//! ends with the bits of one without a fault.
+//! Kills, full disks and failing writes at random moments. No case releases more than the ledger shows, and each run
+//! resumes and ends with the bits of a run without a fault.
 //!
-//! A run evaluates after every step and prints a line for it, so the lines in its log count the released steps from outside. After the
-//! fault, the paid steps in the ledger must be at least as many, and `damper epsilon DIR` must give their cost. Then one file of its
-//! state is cut in some cases, and the run is resumed, in some cases with more kills. The runs are simulations with one seed, so that all
-//! have the same bits.
+//! A run evaluates after every step and prints a line for it, so the lines in its log count the released steps from
+//! outside. After the fault, the ledger must have at least as many charged steps, and `damper epsilon DIR` must give
+//! their cost. Then, in some cases, one file of its state is truncated. The run is resumed, in some cases with more
+//! kills. The runs are simulations with one seed, so that all have the same bits.
 //!
-//! Ctrl-C ends a run after its step, and twice at once. It leaves the ledger, the model so far, and the terminal as it was.
+//! Ctrl-C ends a run after its step, and a second Ctrl-C ends it at once. It leaves the ledger, the model so far, and
+//! an unchanged terminal.
 //!
-//! `DAMPER_KILLS=200` runs so many cases, `DAMPER_KILLS_RECORD=FILE` writes their figures.
+//! `DAMPER_KILLS=200` sets the number of cases, and `DAMPER_KILLS_RECORD=FILE` writes their figures.
 #![cfg(target_os = "linux")]
 
 #[path = "kills/signals.rs"]
@@ -31,7 +32,7 @@ fn damper() -> Command {
     command
 }
 
-/// A training run that prints a line after each step.
+/// Returns a training run that prints a line after each step.
 fn train(out: &Path) -> Command {
     let mut command = damper();
     command
@@ -42,10 +43,10 @@ fn train(out: &Path) -> Command {
     command
 }
 
-/// The files in which a run has the bits of any other.
+/// Files in which all runs have the same bits.
 const SAME: [&str; 3] = ["model.onnx", "events.json", "metrics.csv"];
 
-/// What a run without a fault ends with.
+/// Final files of a run without a fault.
 struct Whole(Vec<Vec<u8>>);
 
 impl Whole {
@@ -53,8 +54,8 @@ impl Whole {
         Self(SAME.iter().map(|name| fs::read(out.join(name)).unwrap()).collect())
     }
 
-    /// Goes on with the run that a fault left in `out`, with up to three more kills, and holds its end against this one. Returns false if
-    /// the fault came before anything was kept.
+    /// Resumes the run that a fault left in `out`, with up to three more kills, and compares its end with this run.
+    /// Returns false if the fault came before any state was stored.
     fn finish(&self, random: &mut Random, folder: &Path, out: &Path) -> bool {
         let state = |name: &str| out.join("checkpoint").join(name);
         if !state("state-a").exists() && !state("state-b").exists() {
@@ -64,7 +65,7 @@ impl Whole {
             assert!(!out.join("checkpoint/ledger.json").exists(), "a paid run without its state");
             return false;
         }
-        // One of the files, if there are two.
+        // One of the files, if both exist.
         if random.below(3) == 0 && state("state-a").exists() && state("state-b").exists() {
             let damaged = state(["state-a", "state-b"][random.below(2)]);
             let bytes = fs::read(&damaged).unwrap();
@@ -96,19 +97,19 @@ impl Whole {
     }
 }
 
-/// A run that goes on.
+/// Returns a resumed run.
 fn resumed(out: &Path) -> Command {
     let mut command = damper();
     command.args(["train", "--resume"]).arg(out);
     command
 }
 
-/// How often a run writes its state: after each step, sometimes, or not before it stops.
+/// Returns the interval between state writes: after each step, sometimes, or not before it stops.
 fn checkpoint_every(random: &mut Random) -> &'static str {
     ["0", "0", "0.03", "60"][random.below(4)]
 }
 
-/// `command` as arguments of a shell script, in `shell`.
+/// Runs `command` as arguments of a shell script, in `shell`.
 fn under(shell: &[&str], script: &str, args: &[&Path], command: &Command) -> Command {
     let mut sh = Command::new(shell[0]);
     sh.args(&shell[1..])
@@ -120,7 +121,7 @@ fn under(shell: &[&str], script: &str, args: &[&Path], command: &Command) -> Com
     sh
 }
 
-/// What a fault left.
+/// State after a fault.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     released: u64,
@@ -144,7 +145,7 @@ impl Left {
         Self { released, paid }
     }
 
-    /// The paid steps in the ledger, if there is one.
+    /// Returns the charged steps in the ledger, if it exists.
     fn read_paid(out: &Path) -> Option<u64> {
         let ledger = fs::read(out.join("checkpoint/ledger.json")).ok()?;
         let ledger: Value = serde_json::from_slice(&ledger).unwrap();
@@ -156,7 +157,7 @@ impl Left {
     }
 }
 
-/// Cases of one kind.
+/// Counts of cases of one kind.
 #[derive(Default)]
 struct Tally {
     cases: u64,
@@ -165,7 +166,7 @@ struct Tally {
     released: u64,
     paid: u64,
     violations: u64,
-    /// Stopped while a file of its private folder was being written.
+    /// Stopped during the write of a file of its private folder.
     torn: u64,
     resumed: u64,
 }
@@ -194,7 +195,7 @@ fn is_writing(out: &Path) -> bool {
     entries.into_iter().any(|entry| entry.file_name().to_str().unwrap().starts_with('.'))
 }
 
-/// Kills a run: while it starts, after a random line of its log, or while it writes its state.
+/// Kills a run: at its start, after a random line of its log, or during the write of its state.
 fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     let (out, log) = (folder.join("run"), folder.join("log"));
     let while_writing = random.below(2) == 0;
@@ -225,7 +226,7 @@ fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     Left::read(&log, &out)
 }
 
-/// A disk that is too small, or is filled after a random line of the log.
+/// Runs on a disk that is too small, or is filled after a random line of the log.
 fn full_disk(random: &mut Random, folder: &Path) -> Left {
     let (disk, kept, log) = (folder.join("disk"), folder.join("kept"), folder.join("log"));
     fs::create_dir(&disk).unwrap();
@@ -248,7 +249,7 @@ fn full_disk(random: &mut Random, folder: &Path) -> Left {
     Left::read(&log, &kept)
 }
 
-/// Fails the call number `DAMPER_FAIL_AT` of the function `DAMPER_FAIL`, and all later ones if `DAMPER_FAIL_ON` is set.
+/// Fails call number `DAMPER_FAIL_AT` of the function `DAMPER_FAIL`, and all later calls if `DAMPER_FAIL_ON` is set.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -297,7 +298,7 @@ fn shim(folder: &Path) -> Option<PathBuf> {
     cc.output().is_ok_and(|output| output.status.success()).then_some(library)
 }
 
-/// A call fails: once, or from then on.
+/// Runs with a call that fails once, or from then on.
 fn failing_call(random: &mut Random, folder: &Path, library: &Path) -> Left {
     let (out, log) = (folder.join("run"), folder.join("log"));
     let mut command = train(&out);
@@ -321,7 +322,7 @@ fn nothing_is_released_beyond_the_ledger() {
         fs::create_dir(&folder).unwrap();
         folder
     };
-    // A run without a fault, and the control: its log with an old ledger is a violation.
+    // A run without a fault. As a control, its log with an old ledger is a violation.
     let usual = folder("usual".into());
     let (out, log) = (usual.join("run"), usual.join("log"));
     let started = Instant::now();

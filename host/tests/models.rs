@@ -1,5 +1,5 @@
-//! The models that are shipped without weights, at weights that are drawn here, against PyTorch; and that the samples of a batch do
-//! not see each other.
+//! Models that are shipped without weights, with weights drawn here, against PyTorch. The samples of a batch are also
+//! independent of each other.
 
 #[path = "support/grads.rs"]
 #[allow(dead_code, reason = "graphs are of weights drawn here")]
@@ -19,31 +19,32 @@ use models::{SKELETONS, backends, drawn, path};
 use npz::NpzArchive;
 use std::collections::BTreeMap;
 
-/// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that sample.
+/// Tolerance of an entry of a gradient against PyTorch's, relative to the largest entry of that parameter's gradient of
+/// that sample.
 const CLOSE: f64 = 1e-5;
 
-/// Added to that, of the largest entry of the sample's whole gradient: of a gradient that vanishes (of the bias of an
-/// attention's keys, of a convolution in front of a norm) f32 leaves rounding.
+/// Additional tolerance, relative to the largest entry of the sample's whole gradient. If a gradient vanishes (of the
+/// bias of an attention's keys, of a convolution before a norm), f32 leaves rounding.
 const FLOOR: f64 = 1e-6;
 
-/// Entries of a gradient that the vectors hold, and where they are.
+/// Number of entries of a gradient in the vectors, with their positions.
 const ENTRIES: usize = 32;
 
 fn place(entry: usize, length: usize) -> usize {
     (entry * 2_654_435_761 + 12_345) % length
 }
 
-/// `vectors/NAME.npz`.
+/// Vectors in `vectors/NAME.npz`.
 struct Vectors {
     inputs: BTreeMap<String, Data>,
     labels: Vec<i64>,
     loss: Vec<f64>,
     /// Names of the parameters, in the order of the columns.
     names: Vec<String>,
-    /// `[N, parameters]`.
+    /// Norms, `[N, parameters]`.
     norms: Vec<f64>,
     largest: Vec<f64>,
-    /// `[N, entries of all parameters]`.
+    /// Entries of all parameters, `[N, entries]`.
     entries: Vec<f64>,
 }
 
@@ -55,7 +56,7 @@ enum Data {
 }
 
 impl Data {
-    /// The rows of `order`, of `samples`.
+    /// Returns the rows of `order`, out of `samples`.
     fn rows(&self, samples: usize, order: &[usize]) -> Self {
         fn pick<T: Copy>(all: &[T], samples: usize, order: &[usize]) -> Vec<T> {
             let width = all.len() / samples;
@@ -118,7 +119,7 @@ impl Vectors {
         &all[sample * width..][..width]
     }
 
-    /// Of the sample's whole gradient.
+    /// Returns the norm of the sample's whole gradient.
     fn norm(&self, sample: usize) -> f64 {
         self.row(&self.norms, sample).iter().map(|x| x * x).sum::<f64>().sqrt()
     }
@@ -129,7 +130,7 @@ fn gradients(name: &str, graph: &Graph, readout: Readout) -> GradGraph {
     derive(graph, &options).unwrap_or_else(|refusal| panic!("{name}: {refusal}"))
 }
 
-/// Everything of `grad` that is the gradient graph's own, the loss first, of the samples in each of `orders`.
+/// Returns all outputs of the gradient graph of `grad`, the loss first, for the samples in each of `orders`.
 fn outputs(
     backend: &dyn Backend,
     vectors: &Vectors,
@@ -157,7 +158,7 @@ fn outputs(
     ran.collect()
 }
 
-/// What is off from PyTorch, in units of the bound.
+/// Differences from PyTorch, in units of the bound.
 struct Judge<'a> {
     what: String,
     vectors: &'a Vectors,
@@ -177,7 +178,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Norms of whole gradients.
+    /// Compares the norms of whole gradients.
     fn norms(&mut self, got: &[f32]) {
         for (sample, got) in got.iter().enumerate() {
             let want = self.vectors.norm(sample);
@@ -185,7 +186,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `got`, in the vectors' order of parameters, is the sum of the samples' gradients times `factors`.
+    /// Compares `got`, in the vectors' order of parameters, with the sum of the samples' gradients times `factors`.
     fn sums(&mut self, got: &[&[f32]], factors: &[(usize, f64)]) {
         let vectors = self.vectors;
         let total =
@@ -211,14 +212,14 @@ impl Judge<'_> {
     }
 }
 
-/// `all`, which is in the order of `grad.parameters`, in that of the vectors.
+/// Reorders `all` from the order of `grad.parameters` to that of the vectors.
 fn sorted<'a, T>(vectors: &Vectors, grad: &GradGraph, all: &'a [T]) -> Vec<&'a T> {
     let place = |name: &String| grad.parameters.iter().position(|spec| spec.name == *name).unwrap();
     vectors.names.iter().map(|name| &all[place(name)]).collect()
 }
 
-/// Losses, gradients, norms and clipped sums of the model `name` are PyTorch's on both backends, and a sample's gradient
-/// has the same bits in another row, with others around it.
+/// Checks that losses, gradients, norms and clipped sums of the model `name` are PyTorch's on both backends. A sample's
+/// gradient has the same bits in another row, with other neighbours.
 fn check(name: &str) {
     let vectors = Vectors::read(name);
     let graph = drawn(name);

@@ -1,5 +1,5 @@
-//! Releases before the steps: features normalised by released means and deviations, and the number of rows without a finite gradient. What is
-//! released and at what price, and that no row is released twice.
+//! Releases before the steps: normalisation of features by released means and deviations, and the number of rows
+//! without a finite gradient. Tests the released values, their privacy cost, and that no row is released twice.
 
 #[path = "normalize/count.rs"]
 mod count;
@@ -57,13 +57,14 @@ fn little_noise_gives_mean_and_deviation() {
         let mean = column().sum::<f64>() / rows;
         let std = (column().map(|x| (x - mean).powi(2)).sum::<f64>() / rows).sqrt();
         assert!((*found - mean).abs() < 2e-4, "{found} {mean}");
-        // A column without variance counts with that of the noise.
+        // A column without variance gets the variance of the noise.
         let least = 0.5 * (0.01 * (1.25 * 64.0f64).sqrt() / rows).sqrt();
         assert!((*found_std - std.max(least)).abs() < 5e-3 && *found_std > 0.999 * least, "{found_std} {std}");
     }
 }
 
-// Released means of known rows: the standard deviation of their noise is the priced one, within five of its own.
+// Released means of known rows: the standard deviation of their noise is the accounted value, within five of its own
+// deviations.
 #[test]
 fn noise_on_means_has_the_priced_deviation() {
     let multiplier = 3.0;
@@ -71,7 +72,7 @@ fn noise_on_means_has_the_priced_deviation() {
     let run = train::prepare(&source(MODEL), TrainConfig { epochs: 0.01, ..config }).unwrap();
     let (values, rows) = (run.data.train.features()[0].floats(), run.data.train.len() as f64);
     let mean = |column: usize| values.iter().skip(column).step_by(64).map(|x| f64::from(*x)).sum::<f64>() / rows;
-    // Of half the range of a column, as the bound on a row is.
+    // In half the range of a column, as the bound on a row.
     let priced = 0.5 * multiplier * (1.25f64 * 64.0).sqrt() / rows;
     let (mut squares, mut draws) = (0.0, 0.0);
     for seed in 0..60 {
@@ -89,7 +90,8 @@ fn noise_on_means_has_the_priced_deviation() {
     assert!(draws > 1500.0 && (deviation - 1.0).abs() < 5.0 * (0.5 / draws).sqrt(), "{deviation} of {draws} draws");
 }
 
-// The steps of a run have the bits of one with the same constants given as public ones, for rows in memory and in a file.
+// The steps have the bits of a run with the same constants as public constants. This holds for rows in memory and in a
+// file.
 #[test]
 fn run_has_bits_of_public_constants() {
     let config = config(Budget::NoiseMultiplier(1.0), None);
@@ -111,7 +113,7 @@ fn run_has_bits_of_public_constants() {
     );
 }
 
-// The release and the steps cost at most the target together, and what they cost when each event is priced by itself.
+// The release and the steps cost at most the target together. The cost is that of composing each event separately.
 #[test]
 fn price_composes_release_and_steps() {
     for accountant in [Accountant::Pld, Accountant::Rdp] {
@@ -159,8 +161,8 @@ fn copy(from: &Path) -> tempfile::TempDir {
     to
 }
 
-// A charge that is not on the disk releases nothing. After a crash behind the charge, the same release is computed again; after it is kept,
-// none is.
+// A charge that is not on the disk releases nothing. After a crash after the charge, the same release is computed
+// again. After the release is stored, no other is made.
 #[test]
 fn release_is_charged_first_and_made_once() {
     const CHARGE: &str = "ledger-normalize.json";

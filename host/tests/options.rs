@@ -1,5 +1,5 @@
-//! The options that the papers have beside their methods' defaults, through the trainer's library: each does something, reduces to what
-//! it must, and is priced as it runs.
+//! Options of the papers in addition to their methods' defaults, through the trainer's library. Each has an effect, has
+//! the expected special cases, and is accounted as it runs.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -52,7 +52,7 @@ fn filtered(filter: FilterChoice) -> TrainConfig {
     with(|config| config.method.filter = filter)
 }
 
-/// The filter of this name with its default settings.
+/// Returns the filter of this name with its default settings.
 fn of(name: &str) -> FilterChoice {
     FilterChoice::of_name(name).unwrap()
 }
@@ -74,7 +74,7 @@ fn adaptive_fir_filters_released_gradients() {
     };
     assert_ne!(params(fir(2, 0.9)), params(config()));
     assert_ne!(params(fir(2, 0.9)), params(fir(2, 0.1)));
-    // No step before the second has a past gradient.
+    // Steps before the second have no past gradient.
     let one = |config| params(TrainConfig { epochs: 0.01, ..config });
     assert_eq!(one(fir(4, 0.9)), one(config()));
     let priced = |config| trained(config).0.price.epsilon;
@@ -129,7 +129,7 @@ fn weighted_norm_of_one_is_adagrad_norm() {
     assert_ne!(params(norm(Some(64.0))), params(norm(None)));
 }
 
-/// The mean is of the parameters that the steps left behind: those of shorter runs of the same seed.
+/// The mean is over the parameters after each step, compared with shorter runs of the same seed.
 #[test]
 fn average_is_of_released_parameters() {
     let steps = |steps: u32| with(|config| config.epochs = f64::from(steps) * 120.0 / 1437.0 - 1e-6);
@@ -151,7 +151,7 @@ fn average_is_of_released_parameters() {
     assert_eq!(fewer.price.epsilon, trained(steps(4)).0.price.epsilon, "post-processing costs nothing");
 }
 
-/// Training goes on from the last parameters, whatever their mean is, and the held-out figures of both are told.
+/// Training continues from the last parameters, whatever their mean. The report has the held-out figures of both.
 #[test]
 fn average_is_told_beside_the_last_iterate() {
     let (_, plain) = trained(with(|_| {}));
@@ -169,7 +169,7 @@ fn average_is_told_beside_the_last_iterate() {
     }
 }
 
-/// Three steps of a run with views of each picture, and how the samples are spread.
+/// Three steps of a run with views of each image, with a given split of the samples.
 fn augmented(views: u32, motion: Motion, flip: bool) -> TrainConfig {
     let views = NonZeroU32::new(views).unwrap();
     with(|config| {
@@ -186,7 +186,7 @@ fn trained_cnn(config: TrainConfig, edit: impl FnOnce(&mut Run)) -> (Run, Vec<f3
     (run, params)
 }
 
-/// Every view has its own random words, which follow from the sample: not from its row, its worker or the samples beside it.
+/// Every view has its own random numbers, which depend on the sample, and not on its row, its worker or its neighbours.
 #[test]
 fn views_follow_from_the_sample() {
     let params = |config| trained_cnn(config, |_| ()).1;
@@ -206,7 +206,7 @@ fn views_follow_from_the_sample() {
     assert_eq!(price(config), price(plain), "views cost nothing");
 }
 
-/// Pictures of one colour look the same from everywhere, and the mean of four equal gradients is each of them, bit for bit.
+/// Images of one colour look the same in every view, and the mean of four equal gradients is each of them, bit for bit.
 #[test]
 fn views_are_mixed_before_the_clip() {
     let one_colour = |run: &mut Run| {
@@ -224,7 +224,7 @@ fn views_are_mixed_before_the_clip() {
     assert_eq!(trained_cnn(config, one_colour).1, trained_cnn(plain, one_colour).1);
 }
 
-/// Samples without a number in their gradient raise the percentile, where they are counted.
+/// Samples with a NaN gradient raise the percentile, if they are counted.
 #[test]
 fn non_finite_samples_count_on_request() {
     let rule = ThresholdChoice::with(
@@ -267,7 +267,7 @@ fn falling(config: &mut TrainConfig) {
     config.method.learning_rate.decay = "polynomial:1.0,1.0".parse().unwrap();
 }
 
-/// The schedule is calibrated as a whole, to within a hundredth of the budget, and shaped by the multiplier that runs.
+/// The schedule is calibrated as a whole, to within a hundredth of the budget, and shaped by the actual multiplier.
 #[test]
 fn clt_noise_meets_the_budget() {
     for epsilon in [0.5, 3.0] {
@@ -283,7 +283,7 @@ fn clt_noise_meets_the_budget() {
     assert_eq!(params(constant("clt")), params(constant("constant")), "a constant rate has constant noise");
 }
 
-/// Equation 6 sets the noise, and the accountant prices it.
+/// Equation 6 sets the noise, and the accountant computes its ε.
 #[test]
 fn equation_6_sets_noise_but_not_epsilon() {
     let of = |epsilon, schedule| {

@@ -1,4 +1,4 @@
-//! Recorded runs: what the host trained, played again by the core alone, ends with the same bits, and what was changed is found.
+//! Recorded runs. A replay by the core alone ends with the same bits as the host, and detects changes.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -32,16 +32,16 @@ use std::sync::{Arc, LazyLock};
 use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
-/// Memory to play in.
+/// Memory limit of a replay.
 const LIMIT: u64 = 1 << 26;
-/// Where the kind of mechanism stands in a recording of `dp-sgd` by a seed.
+/// Offset of the mechanism in a seeded recording of `dp-sgd`.
 const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
 
 fn recorded_in(file: &Path, config: TrainConfig) -> TrainConfig {
     TrainConfig { record: Some(RecordRequest { file: file.into(), limit: 1 << 30, resumed: false }), ..config }
 }
 
-/// Trains and records; the parameters' digest, the report, and the recording's bytes.
+/// Trains and records. Returns the parameters' digest, the report, and the recording's bytes.
 fn record(model: &str, config: TrainConfig) -> (u64, TrainReport, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.pack");
@@ -50,7 +50,7 @@ fn record(model: &str, config: TrainConfig) -> (u64, TrainReport, Vec<u8>) {
     (Digest::of(&outcome.params).value(), TrainReport::new(&run, &outcome), fs::read(file).unwrap())
 }
 
-/// Of the one run in a pack: its digest at the end, and where it mismatch.
+/// Returns the final digest of the only run in a pack, and its mismatch.
 fn run_of(played: &Played) -> (u64, Option<Mismatch>) {
     match played.lines[..] {
         [Line::Set { .. }, Line::Run { params, mismatch, .. }, Line::End(_)] => (params, mismatch),
@@ -58,7 +58,7 @@ fn run_of(played: &Played) -> (u64, Option<Mismatch>) {
     }
 }
 
-/// The same bytes with the digest that belongs to them.
+/// Returns the bytes with a matching digest.
 fn signed(mut pack: Vec<u8>) -> Vec<u8> {
     let end = pack.len() - 8;
     let mut digest = Digest::default();
@@ -81,7 +81,7 @@ fn recording_ends_with_params_of_run() {
     }
 }
 
-// The recording of every method plays to the digests of the run.
+// The recording of every method replays to the digests of the run.
 #[test]
 fn recordings_match_digests_of_methods() {
     let mut digests = vec![];
@@ -91,7 +91,7 @@ fn recordings_match_digests_of_methods() {
         assert_eq!(run_of(&played), (params, None), "{name}");
         digests.push((params, name));
     }
-    // One that was recorded as another would not show where neither does anything.
+    // If two methods had the same digest, a recording of the wrong method would not be detected.
     digests.sort_unstable();
     for pair in digests.windows(2) {
         let same = pair[0].0 == pair[1].0;
@@ -100,11 +100,11 @@ fn recordings_match_digests_of_methods() {
     }
 }
 
-/// A recording of 23 steps by a seed.
+/// A seeded recording of 23 steps.
 struct Recorded {
     params: u64,
     pack: Vec<u8>,
-    /// Where each step's samples begin, and how many they are.
+    /// Offset and number of each step's samples.
     steps: Vec<(usize, u32)>,
 }
 
@@ -132,12 +132,12 @@ fn flipped_bit_is_located_by_checkpoint() {
         let (at, samples) = steps[step];
         assert!(sample < samples);
         let mut changed = pack.clone();
-        // The largest number of the sample changes its sign.
+        // The largest value of the sample changes its sign.
         let start = at + sample as usize * 4 * 650;
         let bits = |at: usize| u32::from_le_bytes(pack[at..at + 4].try_into().unwrap());
         let largest = (start..start + 4 * 650).step_by(4).max_by_key(|at| bits(*at) & 0x7fff_ffff).unwrap();
         changed[largest + 3] ^= 0x80;
-        // As it is, the file is damaged; with a digest that belongs to it, the run parts.
+        // Unchanged digest: the file is damaged. With a matching digest: the run mismatches.
         let mut said = vec![];
         let damaged = play(&changed, LIMIT, |line| said.push(*line));
         assert!(matches!(damaged, Err(PlayError::Pack { error: PackError::Damaged, .. })), "{damaged:?}");
@@ -162,7 +162,7 @@ fn seed_fixes_recording_for_any_workers() {
     }
 }
 
-/// 1,437 samples of 2^20 units are below 2^31, of 2^21 they are not.
+/// 1,437 samples of 2^20 units are below 2^31, and of 2^21 units they are not.
 #[test]
 fn recording_is_i32_if_nothing_overflows() {
     for (grid_bits, multiplier, kind) in [(20, 0.5, 0), (20, 25.0, 0), (20, 40.0, 1), (21, 0.5, 1), (16, 40.0, 0)] {
@@ -173,14 +173,14 @@ fn recording_is_i32_if_nothing_overflows() {
     }
 }
 
-// A recording has the coefficients of correlated noise, and one that has others is another run or is refused.
+// A recording has the coefficients of correlated noise. With other coefficients it is another run or an error.
 #[test]
 fn recorded_coefficients_are_checked() {
     let mut config = config();
     correlated(&mut config, "blt:1", Sampler::MinSeparation);
     let (params, _, pack) = record(SMALL, config);
     assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
-    // Sums of i32, bits, σ, separation, participations; a BLT of two coefficients.
+    // 32-bit sums, bits, σ, separation, participations, then a BLT of two coefficients.
     let table = MECHANISM + 14;
     assert_eq!((pack[MECHANISM], &pack[MECHANISM + 6..table]), (3, &[23, 0, 0, 0, 3, 0, 0, 0][..]));
     assert_eq!(&pack[table..table + 3], [1, 2, 0]);
@@ -202,7 +202,7 @@ fn recorded_coefficients_are_checked() {
     }
 }
 
-// A private recording holds the key, and a simulated one holds the seed.
+// A private recording holds the key, and a simulated recording holds the seed.
 #[test]
 fn recording_holds_key_or_seed() {
     let (_, _, private) = record(SMALL, TrainConfig { seed: None, epochs: 0.1, ..config() });
@@ -210,7 +210,7 @@ fn recording_holds_key_or_seed() {
     let kind = MECHANISM - 4 - 9;
     assert_eq!((pack[kind], &pack[kind + 1..kind + 9]), (1, &3u64.to_le_bytes()[..]));
     assert_eq!(private[kind], 2);
-    // Another key is another run.
+    // Another key gives another run.
     let mut other = private.clone();
     other[kind + 1] ^= 1;
     assert_eq!(play(&signed(other), LIMIT, |_| {}).unwrap().summary.differ, 1);
@@ -234,11 +234,11 @@ fn recording_omits_rows_without_effect() {
     let played = play_file(&file, LIMIT, |_| {}).unwrap();
     assert_eq!(run_of(&played), (Digest::of(&outcome.params).value(), None));
     let samples = (fs::metadata(&file).unwrap().len() - 100) / (4 * 4) / u64::from(outcome.steps);
-    // Of 64 expected samples a quarter is none.
+    // A quarter of the 64 expected samples does not contribute.
     assert!((38..58).contains(&samples), "{samples} a step");
 }
 
-/// A logistic regression of one feature and two classes.
+/// Encodes a logistic regression of one feature and two classes.
 fn one_feature() -> Vec<u8> {
     let mut model = onnx::load(&path(SMALL)).unwrap();
     let graph = model.graph.as_mut().unwrap();
@@ -250,7 +250,7 @@ fn one_feature() -> Vec<u8> {
     onnx::encode(&model)
 }
 
-/// The reason why no recording of this configuration is begun.
+/// Returns the reason why this configuration cannot be recorded.
 fn refusal(model: &str, config: TrainConfig) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.pack");
@@ -304,14 +304,14 @@ fn unrecordable_run_is_error_before_release() {
         let message = refusal(model, config);
         assert!(message.starts_with("`record`: ") && words.iter().all(|word| message.contains(word)), "{message}");
     }
-    // What is just within is recorded.
+    // Configurations at the limits are recorded.
     for within in [iterates(8), iir(9)] {
         let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within.clone()));
         assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
     }
 }
 
-/// Options of the papers for which a recording has no field.
+/// Options of the papers without a field in a recording.
 #[test]
 fn options_without_a_field_are_refused() {
     type Change = fn(&mut TrainConfig);
@@ -352,7 +352,7 @@ fn options_without_a_field_are_refused() {
     for (flag, change) in options {
         let mut config = config();
         change(&mut config);
-        // The run itself is sound.
+        // The run itself is valid.
         train::prepare(&source(SMALL), config.clone()).unwrap_or_else(|error| panic!("{flag}: {error}"));
         let message = refusal(SMALL, config);
         let (name, value) = flag.strip_prefix("--").unwrap().split_at(flag.find(' ').unwrap_or(flag.len()) - 2);
@@ -409,7 +409,7 @@ fn failed_recording_stops_before_first_step() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A recording of one step, changed and signed again, or cut.
+    /// Changes a recording of one step and signs it again, or truncates it.
     #[test]
     fn changed_recording_plays_or_is_error(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 1..5), cut in any::<prop::sample::Index>(),

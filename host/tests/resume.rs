@@ -1,4 +1,4 @@
-//! A run that stops and goes on ends with the bits of one that does not; if it cannot, it takes no step twice.
+//! A run that stops and resumes ends with the bits of an uninterrupted run. If it cannot, it takes no step twice.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 const SMALL: &str = "digits-linear.onnx";
 
-/// Stops after a step, and keeps what it is told.
+/// Stops after a step, and records its events.
 #[derive(Default)]
 struct Stopping {
     after: Option<u32>,
@@ -60,13 +60,13 @@ impl Progress for Stopping {
         if self.counting {
             return false;
         }
-        // Asked after each step but the last.
+        // Asked after each step except the last.
         self.at += 1;
         self.after.is_some_and(|after| self.at >= after)
     }
 }
 
-/// Writes down the names of events, without repetition of steps. Stops after a number of steps.
+/// Records the names of events, without repetition of steps. Stops after a number of steps.
 struct Names {
     names: Vec<String>,
     left: u32,
@@ -100,7 +100,7 @@ impl Progress for Names {
     }
 }
 
-// The listener hears of the backend first, of each evaluation and state once, and of the end last, with and without privacy.
+// The listener receives the backend first, each evaluation and state once, and the end last, with and without privacy.
 #[test]
 fn events_come_in_order() {
     for budget in [Budget::NoiseMultiplier(0.5), Budget::NotPrivate] {
@@ -172,13 +172,14 @@ fn every_method_resumes_with_same_bits() {
         let stopped = train::run_resumable(&run, &mut resume(other.path(), &run), &mut watcher).unwrap();
         assert_eq!((watcher.resumed, &watcher.told), (Some((20, 0)), &whole.evaluations), "{name}");
         assert_same(name, &stopped, &whole);
-        // The state after the last step has nothing left to do.
+        // Nothing is left to do after the state of the last step.
         let again = train::run_resumable(&run, &mut resume(other.path(), &run), &mut Stopping::default()).unwrap();
         assert_same(name, &again, &whole);
     }
 }
 
-// With correlated noise in a fixed order the first step pays for the run; where steps are lost, later ones have the noise that they would have had.
+// With correlated noise in a fixed order the first step charges the run. If steps are lost, later steps have the noise
+// that they would have had.
 #[test]
 fn lost_steps_of_correlated_noise_stay_in_it() {
     let run = |backend| {
@@ -197,14 +198,14 @@ fn lost_steps_of_correlated_noise_stay_in_it() {
     assert_eq!(outcome.recorded.parts().draws, plan.events.parts().draws);
 }
 
-/// Steps that the ledger in `folder` counts as paid.
+/// Returns the charged steps in the ledger in `folder`.
 fn paid(folder: &Path) -> u64 {
     let ledger = fs::read_to_string(folder.join("ledger.json")).unwrap();
     let paid = ledger.split("\"paid\":").nth(1).unwrap();
     paid[..paid.find(',').unwrap()].parse().unwrap()
 }
 
-/// What a kill after `step` steps leaves: the state of step `saved`, and a ledger in which later steps are charged.
+/// Writes the state after a kill after `step` steps: the state of step `saved`, and a ledger with charged later steps.
 fn killed(folder: &Path, run: &Run, saved: u32) {
     train::run_resumable(run, &mut begin(folder, run), &mut Stopping::after(saved)).unwrap();
     let state = tempfile::tempdir().unwrap();
@@ -237,11 +238,11 @@ fn other_float_workers_lose_charged_steps() {
     train::run_resumable(&one, &mut resume(copied.path(), &one), &mut watcher).unwrap();
     assert_eq!(watcher.resumed, Some((5, 0)));
     assert_eq!(paid(copied.path()), 8, "what was paid before stays paid");
-    // With others, they are lost.
+    // With other workers, they are lost.
     let mut watcher = Stopping::after(10);
     train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!((watcher.resumed, paid(folder.path())), (Some((5, 3)), 10));
-    // From then on the state is of two workers: they lose nothing, and one worker loses nothing that was not released.
+    // From then on the state is of two workers. They lose nothing, and one worker loses nothing that was not released.
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!(watcher.resumed, Some((10, 0)));
@@ -251,7 +252,7 @@ fn other_float_workers_lose_charged_steps() {
     assert_ne!(bits(&outcome.params), bits(&whole.params));
 }
 
-/// A state from before a move is not taken up where the run was before, for steps were taken since with the same numbers.
+/// A state from before a move is invalid at its old location, because steps with the same numbers were taken since.
 #[test]
 fn state_is_invalid_after_move() {
     let run = |workers| {
@@ -312,7 +313,7 @@ fn damaged_state_falls_back_or_is_refused() {
             fs::write(folder.path().join(name), &kept).unwrap();
         }
     }
-    // The newer one is lost: the run goes on from the older one.
+    // The newer state is lost, so the run resumes from the older state.
     let newer = ["state-a", "state-b"].map(|name| fs::read(folder.path().join(name)).unwrap());
     let copied = tempfile::tempdir().unwrap();
     for lost in 0..2 {
@@ -328,7 +329,7 @@ fn damaged_state_falls_back_or_is_refused() {
     assert!(message.contains("no file of its state can be used") && !message.contains('\n'), "{message}");
 }
 
-/// Whatever the ledger lost, a run where it began takes the same steps; elsewhere it is refused.
+/// Whatever the ledger lost, a run at its original location takes the same steps. At another location it is rejected.
 #[test]
 fn damaged_ledger_counts_whole() {
     let run = |workers| {

@@ -1,5 +1,5 @@
-//! Every shipped model trains on graphs of standard operators alone, as a device runs them, and as it does with damper's operators but for
-//! rounding.
+//! Every shipped model trains on graphs of standard operators alone, as a device runs them. The result is that with
+//! damper's operators except for rounding.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -16,10 +16,11 @@ use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
-/// Models with rectifiers: where rounding moves one across its kink, the next steps differ by more than rounding. They take one step.
+/// Models with rectifiers. If rounding moves a value across the kink, later steps differ by more than rounding, so they
+/// take one step.
 const RECTIFIED: [&str; 2] = ["resnet18-groupnorm", "wrn-16-4-groupnorm"];
 
-/// Some steps over the samples of the model's vectors, in chunks of one row.
+/// Runs some steps over the samples of the model's vectors, in chunks of one row.
 fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     let source = InputFiles {
         of_file: SKELETONS.contains(&model).then_some(1).into(),
@@ -44,7 +45,7 @@ fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     (run, outcome)
 }
 
-/// Clipped sums and single gradients of the model.
+/// Checks clipped sums and single gradients of the model.
 fn check(model: &str) {
     if let Err(error) = open(Choice::OrtStandard) {
         return damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
@@ -64,7 +65,7 @@ fn check(model: &str) {
             assert_eq!((&*report.execution.backend, &*report.versions.operators), ("ort", operators));
             assert!(report.to_string().contains(&format!("({operators} operators)")), "{report}");
         }
-        // One session sums on the device; single gradients are read by each worker.
+        // A single session sums on the device. Each worker reads single gradients.
         assert_eq!(standard.workers, if readout == Readout::ClippedSum { 1 } else { 2 });
         assert_eq!(TrainReport::new(&run, &standard).execution.host_nodes, None);
         let left = HostNode { op: "ConvTranspose".into(), name: "dp.v7".into() };

@@ -1,9 +1,9 @@
-//! The trainer's sums, measured through what it releases: which samples are in a step's sum, how far one sample moves it, and what
-//! scales the output.
+//! The trainer's sums, measured through its releases: the samples in a step's sum, the sensitivity to a sample, and the
+//! scale of the output.
 //!
-//! The model is `z = x · w` with the loss `(z − t)²`. Row `i` is a multiple of the unit vector `e_i`, so its gradient has one
-//! coordinate that is not zero, and all arithmetic before the clip is exact. Two simulations of one seed have the same noise.
-//! Their difference is the difference of their sums.
+//! The model is `z = x · w` with the loss `(z − t)²`. Row `i` is a multiple of the unit vector `e_i`, so its gradient
+//! has one non-zero coordinate. All arithmetic before the clip is exact. Two simulations of one seed have the same
+//! noise. Their difference is the difference of their sums.
 
 use damper::data::DataOptions;
 use damper::design::Coefficients;
@@ -23,23 +23,23 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::toml;
 
-/// Features, parameters, and rows of the data.
+/// Number of features, parameters, and rows of the data.
 const ROWS: usize = 24;
 const BATCH: u32 = 8;
 const CLIP: f32 = 0.5;
 const LR: f64 = 0.25;
 const SEED: u64 = 9;
 
-/// What a row holds.
+/// Content of a row.
 #[derive(Clone, Copy, PartialEq)]
 enum Row {
-    /// `e_i` times a number, with a target that its gradient never reaches.
+    /// `e_i` times a number, with a target that keeps its gradient away from zero.
     Unit(usize, f32),
     /// A null sample: it contributes nothing.
     Null,
 }
 
-/// The model and these rows, in `folder`.
+/// Writes the model and these rows to `folder`.
 fn source(folder: &Path, rows: &[Row]) -> InputFiles {
     let graph = pb::GraphProto {
         name: "linear".into(),
@@ -74,7 +74,7 @@ fn source(folder: &Path, rows: &[Row]) -> InputFiles {
     }
 }
 
-/// A simulation of `steps` steps at a declared size of as many rows.
+/// A simulation of `steps` steps with a declared size of as many rows.
 fn config(steps: u32) -> TrainConfig {
     TrainConfig {
         backend: Choice::Tract,
@@ -93,7 +93,7 @@ fn config(steps: u32) -> TrainConfig {
     }
 }
 
-/// The run and the parameters that it ends with.
+/// Trains, and returns the run with its final parameters.
 fn train(rows: &[Row], config: TrainConfig) -> (Run, Vec<f32>) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = train::prepare(&source(folder.path(), rows), config).unwrap();
@@ -109,22 +109,22 @@ fn bits(params: &[f32]) -> Vec<u32> {
     params.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Each coordinate's distance from a run without samples, in clips: how often a sample of that coordinate was summed. A gradient
-/// points down, so the parameter rises.
+/// Returns each coordinate's distance from a run without samples, in clips: the number of times that a sample of that
+/// coordinate was summed. A gradient points down, so the parameter rises.
 fn clips_summed(params: &[f32], noise_alone: &[f32]) -> Vec<f64> {
     let clip = LR * f64::from(CLIP) / f64::from(BATCH);
     params.iter().zip(noise_alone).map(|(x, noise)| (f64::from(*x) - f64::from(*noise)) / clip).collect()
 }
 
-/// Shapes in which a draw reaches the sum: rows of a chunk, and workers.
+/// Shapes of the computation of a sum: rows of a chunk, and workers.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (2, 3), (3, 2), (5, 1), (16, 4), (64, 1)];
 
 fn in_shape((rows, workers): (usize, usize), config: TrainConfig) -> TrainConfig {
     TrainConfig { physical_batch: NonZeroUsize::new(rows), workers: NonZeroUsize::new(workers), ..config }
 }
 
-/// Virtual batches split one draw: whatever the chunks and workers, a sample is in a step's sum once if the step's one draw has it,
-/// and never else.
+/// Physical batches split one draw. Whatever the chunks and workers, a sample is in a step's sum exactly once if the
+/// step's only draw contains it, and never otherwise.
 #[test]
 fn a_step_sums_each_drawn_sample_once() {
     const STEPS: u32 = 6;
@@ -165,10 +165,10 @@ fn a_step_sums_each_drawn_sample_once() {
     }
 }
 
-/// Gradients are clipped one by one, not a chunk's mean: the sum has the same bits in every shape.
+/// Gradients are clipped separately, not as a chunk's mean. The sum has the same bits in every shape.
 #[test]
 fn sum_does_not_depend_on_physical_batch() {
-    // Norms below and above the clip, several samples a coordinate.
+    // Norms below and above the clip, several samples for each coordinate.
     let rows: Vec<Row> = (0..ROWS).map(|at| Row::Unit(at / 3, (1 + at) as f32 / 65536.0)).collect();
     let wanted = train(&rows, config(4)).1;
     assert_ne!(bits(&wanted), bits(&train(&[Row::Null; ROWS], config(4)).1));
@@ -177,7 +177,7 @@ fn sum_does_not_depend_on_physical_batch() {
     }
 }
 
-/// All samples point the same way, which is the worst case for a clip of anything but one sample's gradient.
+/// All samples have the same direction. This is the worst case for a clip of anything except one sample's gradient.
 #[test]
 fn sample_moves_sum_by_at_most_clip() {
     let rows = [Row::Unit(3, 1.0); ROWS];
@@ -198,7 +198,7 @@ fn sample_moves_sum_by_at_most_clip() {
     }
 }
 
-/// Configurations whose outputs have scales from every slot: divisor, noise, its variance in the optimizer, counts, schedules.
+/// Configurations with output scales from every slot: divisor, noise, its variance in the optimizer, counts, schedules.
 fn scaled() -> Vec<(&'static str, TrainConfig)> {
     let with = |change: &dyn Fn(&mut TrainConfig)| {
         let mut config = config(6);
@@ -232,13 +232,13 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
-/// The batch size and the rate are public. Then no output's scale may show the number of rows: with one row more or less the
-/// divisor, the noise, the learning rate, the threshold and the number of steps stay what they are. The rows are null, so the
-/// output is noise alone, times every scale.
+/// If the batch size and the sampling rate are public, no output's scale may reveal the number of rows. With one row
+/// more or less, the divisor, the noise, the learning rate, the threshold and the number of steps are unchanged. The
+/// rows are null, so the output is only noise, times every scale.
 #[test]
 fn output_scales_ignore_dataset_size() {
     for (name, config) in scaled() {
-        // At a rate of 1 the expected batch of one row more would be one more.
+        // At a rate of 1 the expected batch would grow with the number of rows.
         for batch in [BATCH, ROWS as u32] {
             let steps = config.epochs * ROWS as f64 / f64::from(config.batch_size);
             let epochs = steps * f64::from(batch) / ROWS as f64;
@@ -261,7 +261,7 @@ fn output_scales_ignore_dataset_size() {
     }
 }
 
-/// Where the number of rows is public it sets the sampling rate, and with it the number of steps and ε: nothing else.
+/// If the number of rows is public, it sets only the sampling rate, and with it the number of steps and ε.
 #[test]
 fn a_counted_size_changes_the_rate_alone() {
     for (name, config) in scaled() {
@@ -277,7 +277,7 @@ fn a_counted_size_changes_the_rate_alone() {
     }
 }
 
-/// Every way to ask for no noise, or for noise that no number stands for, is refused before a step.
+/// Every request for no noise, or for invalid noise, is rejected before a step.
 #[test]
 fn a_run_without_noise_is_refused() {
     let folder = tempfile::tempdir().unwrap();

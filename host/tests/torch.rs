@@ -1,4 +1,4 @@
-//! Exported files against PyTorch: what is trained, per-sample losses and per-sample gradients.
+//! Exported files against PyTorch: trained parameters, per-sample losses and per-sample gradients.
 
 #[path = "support/grads.rs"]
 mod grads;
@@ -17,23 +17,23 @@ use models::{SKELETONS, backends, path};
 use npz::NpzArchive;
 use std::collections::BTreeMap;
 
-/// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that
-/// sample.
+/// Tolerance of an entry of a gradient against PyTorch's, relative to the largest entry of that parameter's gradient of
+/// that sample.
 const CLOSE: f64 = 1e-5;
 
-/// A file, and the vectors that hold for it.
+/// A file, and its vectors.
 struct Case {
     file: &'static str,
     vectors: &'static str,
     loss: Loss,
-    /// Initializers that are not the parameter of that name in the vectors' layout.
+    /// Initializers that differ from the parameter of that name in the vectors' layout.
     renamed: &'static [Renamed],
-    /// Added to the bound, of the largest entry of the sample's whole gradient. Above 0 where a parameter's gradient
-    /// vanishes, or nearly, so that what f32 leaves of it is rounding.
+    /// Additional tolerance, relative to the largest entry of the sample's whole gradient. Above 0 if a parameter's
+    /// gradient vanishes, or nearly, so that f32 leaves only rounding.
     floor: f64,
 }
 
-/// An initializer's name, the parameter's name in the vectors, and whether the initializer is its transpose.
+/// Name of an initializer, the parameter's name in the vectors, and true if the initializer is its transpose.
 type Renamed = (&'static str, &'static str, bool);
 
 impl Case {
@@ -54,7 +54,8 @@ impl Case {
     }
 }
 
-/// With folding, exporters rename the affine operands of GroupNorm. TorchScript's get their modules' names again.
+/// With folding, exporters rename the affine operands of GroupNorm. TorchScript's operands get their modules' names
+/// again.
 const NORMS_OF_TORCHSCRIPT: &[Renamed] = &[
     ("norm1.weight", "norm1.weight", false),
     ("norm1.bias", "norm1.bias", false),
@@ -86,8 +87,8 @@ const MATRICES_OF_DYNAMO: &[Renamed] = &[("val_4", "query.weight", true), ("val_
 
 fn cases() -> Vec<Case> {
     let groupnorm = |file| Case::new(file, "digits-cnn-groupnorm");
-    // The softmax's arguments are large in some samples, and a normalisation takes a convolution's bias away, whose
-    // gradient then is 0.
+    // The softmax's arguments are large in some samples. A normalisation cancels a convolution's bias, so its gradient
+    // is 0.
     let operators = |file| Case::new(file, "operators").floor(1e-6);
     let instancenorm = |file| Case::new(file, "instancenorm").floor(1e-6);
     let merged = |file| Case::new(file, "merged-norms");
@@ -130,7 +131,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Files that cannot be trained as they are, and what their one line says.
+/// Files that cannot be trained, with words of their one-line error.
 const REFUSED: [(&str, &[&str]); 6] = [
     ("exports/batchnorm.torchscript.onnx", &["'/norm/BatchNormalization'", "(BatchNormalization)", "GroupNorm"]),
     (
@@ -143,7 +144,7 @@ const REFUSED: [(&str, &[&str]); 6] = [
     ("exports/no-parameters.dynamo.onnx", &["no trainable initializer", "`train`"]),
 ];
 
-/// A `.npz` of `vectors/`.
+/// A `.npz` file of `vectors/`.
 struct Vectors(BTreeMap<String, Array>);
 
 struct Array {
@@ -175,7 +176,7 @@ impl Vectors {
         self.0[name].floats.iter().map(|&x| x as f32).collect()
     }
 
-    /// The names of the parameters: those of `named_parameters()`.
+    /// Returns the names of the parameters: those of `named_parameters()`.
     fn parameters(&self) -> Vec<&str> {
         self.0.keys().filter_map(|name| name.strip_prefix("grad.")).collect()
     }
@@ -185,19 +186,19 @@ impl Vectors {
     }
 }
 
-/// The parameter that initializer `name` is, and whether transposed.
+/// Returns the parameter of initializer `name`, and true if it is transposed.
 fn meaning<'a>(case: &Case, name: &'a str) -> (&'a str, bool) {
     let renamed = case.renamed.iter().find(|(initializer, ..)| *initializer == name);
     renamed.map_or((name, false), |&(_, parameter, transposed)| (parameter, transposed))
 }
 
-/// Extents of one sample's gradient.
+/// Returns the extents of one sample's gradient.
 fn extents(grad: &GradGraph, index: usize) -> Vec<usize> {
     let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { panic!("a parameter has no batch") };
     grad.parameters[index].shape.iter().map(fixed).collect()
 }
 
-/// A matrix `[rows, columns]` as `[columns, rows]`.
+/// Transposes a matrix `[rows, columns]` to `[columns, rows]`.
 fn transposed(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|column| (0..rows).map(move |row| matrix[row * columns + column])).collect()
 }
@@ -206,7 +207,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
-/// Runs `case` on the vectors' samples and compares; the largest difference of the bound that was seen.
+/// Runs `case` on the vectors' samples, compares, and returns the largest difference in units of the bound.
 fn check(case: &Case, backend: &dyn Backend) -> f64 {
     let vectors = Vectors::read(case.vectors);
     let graph = graph(case.file, &choice(case.file)).unwrap();
@@ -296,7 +297,7 @@ fn trained_set_is_named_parameters() {
                 want.reverse();
             }
             let got = extents(&grad, index);
-            // Folding puts ones behind a norm's only extent.
+            // Folding adds axes of extent 1 after a norm's only extent.
             let trimmed: Vec<usize> = got.iter().copied().filter(|&extent| extent != 1).collect();
             let renamed = case.renamed.iter().any(|(initializer, ..)| *initializer == spec.name);
             assert_eq!(if renamed { &trimmed } else { &got }, &want, "{}: {}", case.file, spec.name);

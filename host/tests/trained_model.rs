@@ -1,5 +1,5 @@
-//! A short training, from the model's file to the folder it leaves: what is in it is what was reported, and a seed alone
-//! decides it.
+//! A short training, from the model's file to the output folder. The folder's content is as reported, and only the seed
+//! determines it.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -34,7 +34,7 @@ fn choice(backend: &dyn Backend) -> Choice {
     backend.name().parse().expect("a backend's name is a choice")
 }
 
-/// Trains in a folder of its own.
+/// Trains in a temporary folder.
 fn train(source: &InputFiles, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
@@ -66,7 +66,7 @@ fn digest(source: &InputFiles, config: TrainConfig) -> String {
     TrainReport::new(&run, &outcome).execution.params_digest
 }
 
-/// The share of right answers and the mean loss of a model as it is, without a gradient graph, in batches of `rows`.
+/// Returns the accuracy and the mean loss of a model, without a gradient graph, in batches of `rows`.
 fn figures(model: &onnx::pb::ModelProto, backend: &dyn Backend, test: &Split, rows: usize) -> (f64, f64) {
     let spec = |name: &str, shape: &[usize]| TensorSpec {
         name: name.into(),
@@ -102,8 +102,9 @@ fn figures(model: &onnx::pb::ModelProto, backend: &dyn Backend, test: &Split, ro
     (right as f64 / n, loss / n)
 }
 
-/// The model in `out` has the figures of the report in every runtime for models (the portable backend runs gradient graphs): the accuracy exactly, the loss as near as two f32
-/// forward passes are. The model it came from is far from it.
+/// Checks that the model in `out` has the figures of the report in every runtime for models (the portable backend runs
+/// gradient graphs). The accuracy is exact, and the loss is as near as two f32 forward passes. The original model is
+/// far from it.
 fn check_figures(out: &Path, source: &InputFiles, report: &TrainReport, rows: usize) {
     let written = onnx::load(&out.join("model.onnx")).unwrap();
     let untrained = onnx::load(&source.model).unwrap();
@@ -193,7 +194,8 @@ fn seed_fixes_every_bit_for_any_workers() {
     }
 }
 
-// On the portable backend the whole run, from the pixels on, has these bits: on every target, with any number of workers and rows.
+// On the portable backend the whole run, from the pixels on, has these bits on every target, with any number of workers
+// and rows.
 #[test]
 fn portable_run_has_recorded_bits() {
     let source = source("digits-cnn.onnx");

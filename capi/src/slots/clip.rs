@@ -1,4 +1,4 @@
-//! Clipping: flat, automatic, and either by layers.
+//! Clipping: flat, automatic, and either of them per layer.
 
 use super::choosing;
 pub use super::layer::EachLayer;
@@ -8,14 +8,14 @@ use crate::status::{FfiResult, Status, status};
 use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::slots::AnyClip;
 
-/// The share of each of `layers` layers with equal shares.
+/// Returns the share of each of `layers` layers with equal shares.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_equal_share(layers: usize) -> u32 {
     Layer::equal(0, layers).share
 }
 
-/// Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
-/// clip.
+/// Chooses automatic clipping: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled
+/// to the clip.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32) -> Status {
     // SAFETY: the contract of the header.
@@ -26,8 +26,8 @@ pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32)
     status(answer)
 }
 
-/// Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
-/// The layers are copied into the run's memory; together they must have as many coordinates as the run.
+/// Chooses per-layer clipping of `count` layers: to the layer's share of the clip, or automatically if `gamma` is not
+/// 0. The layers are copied into the run's memory. Together they must have as many coordinates as the run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_layers(
     run: *mut Run,

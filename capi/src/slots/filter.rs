@@ -13,7 +13,7 @@ use damper_core::filter::{
 };
 use damper_core::slots::{FilterSlot, StatefulSlot};
 
-/// Fills the slot with what `make` makes of the run.
+/// Fills the slot with the filter that `make` creates.
 unsafe fn choose(
     run: *mut Run,
     make: impl FnOnce(&mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptFilter>,
@@ -28,7 +28,7 @@ unsafe fn choose(
     status(answer)
 }
 
-/// The recursive filter with these coefficients.
+/// Creates the recursive filter with these coefficients.
 fn recursive(idle: &mut IdleMut<'_>, taps: [&[f32]; 2]) -> FfiResult<Recursive> {
     let [a, b] = taps;
     let iir = idle.accept(Iir::new(a, b))?;
@@ -36,7 +36,7 @@ fn recursive(idle: &mut IdleMut<'_>, taps: [&[f32]; 2]) -> FfiResult<Recursive> 
     Ok(StatefulSlot::filter(iir, IirState::new(memory)))
 }
 
-/// Coefficients `a` and `b` that the caller lends.
+/// Borrows the caller's coefficients `a` and `b`.
 unsafe fn taps<'a>(
     idle: &IdleMut<'_>,
     (a, a_len): (*const f32, usize),
@@ -46,9 +46,9 @@ unsafe fn taps<'a>(
     unsafe { Ok([ffi::input(idle.head, a, a_len)?, ffi::input(idle.head, b, b_len)?]) }
 }
 
-/// DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the
-/// leading 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of
-/// delays.
+/// Chooses DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected. `a` is
+/// without the leading 1. Neither has more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as the order, which is
+/// the larger number of delays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_iir(
     run: *mut Run,
@@ -67,14 +67,14 @@ pub unsafe extern "C" fn damper_choose_iir(
     unsafe { choose(run, make) }
 }
 
-/// The published filter of that name (`momentum`, `d2`, `f6`, `p7`, …; in any case), as `damper_choose_iir`.
+/// As `damper_choose_iir`, for the published filter of that name (`momentum`, `d2`, `f6`, `p7`, …) in any case.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const c_char) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
         if name.is_null() {
             return Err(Status::Null);
         }
-        // SAFETY: not null, and ended by a zero by the contract of the header.
+        // SAFETY: not null, and zero-terminated by the contract of the header.
         let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
         let unknown = ConfigError { parameter: "filter", must_be: "the name of a published one" };
         let set = named(name).ok_or_else(|| idle.head.refuse(unknown))?;
@@ -85,17 +85,18 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
     unsafe { choose(run, make) }
 }
 
-/// DiSK's filter with a constant gain `kappa`, from 0.001 to 1. A sample's gradient is wanted at one point ahead of the
-/// parameters, or, with a `gamma` other than 0 (at least 0.01 in magnitude), at two. Takes 2 vectors.
+/// Chooses DiSK's filter with a constant gain `kappa`, from 0.001 to 1. A sample's gradient is evaluated at one point
+/// ahead of the parameters. With a `gamma` other than 0 (at least 0.01 in magnitude) there are two points. Takes 2
+/// vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_disk(run: *mut Run, kappa: f64, gamma: f64) -> Status {
     // SAFETY: the contract of the header.
     unsafe { choose(run, |idle| disk(idle, Gain::Constant(kappa), gamma)) }
 }
 
-/// DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
-/// error of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common
-/// unit. Else as `damper_choose_disk`.
+/// Chooses DiSK's filter with the gain of the scalar Kalman recursion. The variances have any common unit. `noise` is
+/// that of the noise in a released gradient, `drift` that of the error of the finite difference, below `noise`.
+/// `process` is that of the gradient's own change. The rest as in `damper_choose_disk`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_disk_recursion(
     run: *mut Run,
@@ -115,9 +116,9 @@ fn disk(idle: &mut IdleMut<'_>, gain: Gain, gamma: f64) -> FfiResult<&'static mu
     Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, state)))
 }
 
-/// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
-/// and the filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates −
-/// 1` vectors and the filter's order.
+/// Chooses DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9
+/// to 1). The filter of `damper_choose_iir` then applies to the release. Gradients are evaluated at `iterates` points.
+/// Takes `iterates − 1` vectors and the filter's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_dp_pmlf(
     run: *mut Run,
@@ -140,8 +141,8 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
     unsafe { choose(run, make) }
 }
 
-/// The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised,
-/// and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
+/// Chooses the inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not
+/// normalised, and no filter after it. Use it with momentum in the optimizer. Takes `iterates − 1` vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: usize, beta: f64) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
@@ -153,7 +154,7 @@ pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: u
     unsafe { choose(run, make) }
 }
 
-/// Per-sample momentum, if it was not refused, over the inner filter.
+/// Creates per-sample momentum over the inner filter, unless its settings are out of range.
 fn momentum(
     idle: &mut IdleMut<'_>,
     iterates: usize,

@@ -1,4 +1,4 @@
-//! A layer of per-layer clipping, as the caller lends it.
+//! A layer of per-layer clipping, in the caller's layout.
 
 /// Consecutive coordinates that are clipped together.
 #[derive(Clone, Copy)]
@@ -6,6 +6,6 @@
 pub struct EachLayer {
     /// Number of coordinates.
     pub len: usize,
-    /// The layer's share of the clip in units of 2^-22, rounded down; the squares of all shares are at most 1 together.
+    /// The layer's share of the clip in units of 2^-22, rounded down. The squares of all shares sum to at most 1.
     pub share: u32,
 }

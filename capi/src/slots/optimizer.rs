@@ -13,12 +13,12 @@ use damper_core::optimizer::{
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
 use damper_core::state::SaveState;
 
-/// SGD without momentum.
+/// Returns SGD without momentum.
 pub(crate) fn plain() -> Result<StatefulSlot<Sgd, SgdState<Vector<f32>>, f32>, ConfigError> {
     Ok(StatefulSlot::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: &mut [] }))
 }
 
-/// Fills the slot with what `make` makes of the run.
+/// Fills the slot with the optimizer that `make` creates.
 unsafe fn choose(
     run: *mut Run,
     make: impl FnOnce(&mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptOptimizer>,
@@ -33,7 +33,7 @@ unsafe fn choose(
     status(answer)
 }
 
-/// Fills the slot with this optimizer and the state that `state` makes of the run's memory.
+/// Fills the slot with this optimizer and the state that `state` creates in the run's memory.
 unsafe fn choose_with<O, S>(
     run: *mut Run,
     optimizer: Result<O, ConfigError>,
@@ -52,13 +52,13 @@ where
     unsafe { choose(run, make) }
 }
 
-/// The state of SGD with this momentum.
+/// Creates the state of SGD with this momentum.
 fn sgd_state(idle: &mut IdleMut<'_>, momentum: f32) -> FfiResult<SgdState<Vector<f32>>> {
     Ok(SgdState { momentum: idle.vectors(usize::from(momentum != 0.0))? })
 }
 
-/// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
-/// without momentum.
+/// Chooses SGD with `momentum` in [0, 1) and weight decay, in Nesterov's form if `nesterov` is not 0. Takes 1 vector,
+/// or none without momentum.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
     let sgd = Sgd::new(momentum, nesterov != 0, weight_decay);
@@ -66,8 +66,9 @@ pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nestero
     unsafe { choose_with(run, sgd, |idle| sgd_state(idle, momentum)) }
 }
 
-/// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
-/// the released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
+/// Chooses Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second
+/// moment is that of the released gradient. If `filtered_second_moment` is not 0, it is that of the filtered gradient
+/// (DiSK's Adam). Takes 2 vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adam(
     run: *mut Run,
@@ -83,8 +84,9 @@ pub unsafe extern "C" fn damper_choose_adam(
     unsafe { choose_with(run, adam, |idle| Ok(AdamState::new(idle.vectors(1)?, idle.vectors(1)?))) }
 }
 
-/// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
-/// 0), and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
+/// Chooses DP-AdamBC: Adam with the noise's share subtracted from its second moment. The second moment stays above
+/// `floor` (a squared gradient, above 0). If `floor_by_noise` is not 0, it also stays above the spread of the noise.
+/// Takes 2 vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adam_bc(
     run: *mut Run,
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     unsafe { choose_with(run, adam, |idle| Ok(AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?))) }
 }
 
-/// AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
+/// Chooses AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
     let adagrad = AdaGrad::new(epsilon, weight_decay);
@@ -108,8 +110,8 @@ pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weig
     unsafe { choose_with(run, adagrad, |idle| Ok(AdaGradState { sum: idle.vectors(1)? })) }
 }
 
-/// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
-/// gradient. Takes 1 vector.
+/// Chooses RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to
+/// the gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
     let rmsprop = RmsProp::new(alpha, epsilon, weight_decay);
@@ -117,9 +119,9 @@ pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilo
     unsafe { choose_with(run, rmsprop, |idle| Ok(RmsPropState { second: idle.vectors(1)? })) }
 }
 
-/// AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
-/// released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0.
-/// SGD's numbers and vectors as in `damper_choose_sgd`.
+/// Chooses AdaGrad-norm over SGD. The step is divided by the root of `initial` (b_0^2, not negative) plus all squared
+/// norms of released gradients. If `subtract_noise` is not 0, the noise's known share is first subtracted from each
+/// squared norm. Each is at least `floor` (above 0). SGD's values and vectors as in `damper_choose_sgd`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad_norm(
     run: *mut Run,

@@ -1,4 +1,4 @@
-//! The learning rate and the noise of each step, declared in advance.
+//! Schedules of the learning rate and the noise, declared in advance.
 
 use super::choosing;
 use crate::ffi::{self, IdleMut};
@@ -10,13 +10,13 @@ use damper_core::private::Mechanism;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
 use damper_core::slots::AnySchedule;
 
-/// How the learning rate falls.
+/// Decay of the learning rate.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub enum LrDecay {
-    /// Not at all.
+    /// Constant.
     None = 0,
-    /// By `factor` every `steps` steps.
+    /// Multiplied by `factor` every `steps` steps.
     Step = 1,
     /// Half a cosine over `steps`, down to `factor` times the start.
     Cosine = 2,
@@ -26,19 +26,19 @@ pub enum LrDecay {
     RootLinear = 4,
 }
 
-/// How the noise changes.
+/// Schedule of the noise.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub enum NoiseScheduleKind {
-    /// Not at all.
+    /// Constant.
     None = 0,
-    /// `(η_0/η_t)^exponent`: as the learning rate falls (ADP).
+    /// `(η_0/η_t)^exponent`: follows the decay of the learning rate (ADP).
     Matched = 1,
     /// `(1 + growth·t)^(exponent/2)`.
     Polynomial = 2,
 }
 
-/// A declared schedule. Numbers that its kinds do not name are not read.
+/// A declared schedule. Fields that its kinds do not use are not read.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Schedule {
@@ -48,19 +48,19 @@ pub struct Schedule {
     pub decay: u32,
     /// One of `damper_noise_schedule`.
     pub noise: u32,
-    /// Steps over which the learning rate rises from 0 to the configuration's.
+    /// Warm-up steps, over which the learning rate rises from 0 to the configuration's.
     pub warmup: u32,
-    /// Of `STEP`, `COSINE` and `ROOT_LINEAR`: at least 1.
+    /// For `STEP`, `COSINE` and `ROOT_LINEAR`: at least 1.
     pub steps: u32,
-    /// Of the same: from 0 to 1; of `STEP` above 0.
+    /// For the same decays: from 0 to 1. For `STEP` above 0.
     pub factor: f64,
-    /// Of `POLYNOMIAL`: above 0.
+    /// For `POLYNOMIAL`: above 0.
     pub offset: f64,
-    /// Of `POLYNOMIAL`: not negative.
+    /// For `POLYNOMIAL`: not negative.
     pub slope: f64,
-    /// Of the noise: not negative.
+    /// For the noise: not negative.
     pub growth: f64,
-    /// Of the noise: from 0 to 4.
+    /// For the noise: from 0 to 4.
     pub exponent: f64,
 }
 
@@ -86,9 +86,9 @@ impl Schedule {
     }
 }
 
-/// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
-/// The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
-/// last step's noise too, and no step's noise may be too coarse.
+/// Chooses a schedule of the learning rate and the noise. ADP is `POLYNOMIAL` with `MATCHED`. The noise is accounted
+/// for as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, including those with the
+/// last step's noise. No step's noise may be too coarse.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const Schedule) -> Status {
     // SAFETY: the contract of the header.
@@ -106,8 +106,8 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> FfiResult
     idle.fill(Slot::Schedule, |choices| choices.schedule = AnySchedule::declared(declared))
 }
 
-/// Sums must not overflow under the noise of the last step either, the largest where noise grows; and no step's noise may be too
-/// coarse for its price. Noise falls during warm-up alone.
+/// Fails if sums overflow under the noise of the last step, which is the largest if noise grows. Also fails if a step's
+/// noise is too coarse for the accountant. Noise decreases only during warm-up.
 fn check_noise(idle: &IdleMut<'_>, declared: &Declared, warmup: u32) -> Result<(), ConfigError> {
     let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
     let last = idle.budget.ledger.budget().saturating_sub(1);

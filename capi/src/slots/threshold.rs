@@ -1,4 +1,4 @@
-//! Which clip each step uses.
+//! Threshold: the clip of each step.
 
 use super::choosing;
 pub use super::held::DAMPER_BINS;
@@ -14,17 +14,17 @@ use damper_core::threshold::{
     Solver, Threshold,
 };
 
-/// A closed interval, of clips or of ranges: from 2^-104 to 2^126.
+/// A closed interval of clips or of ranges, within 2^-104 to 2^126.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Interval {
-    /// The least.
+    /// Lower end.
     pub min: f32,
-    /// The largest.
+    /// Upper end.
     pub max: f32,
 }
 
-/// The interval that the caller lends; without one from 1e-8 to 1e8.
+/// Returns the caller's interval, or the default from 1e-8 to 1e8.
 unsafe fn interval(run: *mut Run, interval: *const Interval) -> FfiResult<Interval> {
     // SAFETY: the caller's contract.
     let interval = unsafe { ffi::read_optional(ffi::head(run)?, interval) }?;
@@ -52,10 +52,10 @@ where
     idle.fill(Slot::Threshold, |choices| choices.threshold = slot)
 }
 
-/// DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with
-/// noise of `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip
-/// `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds the clip. The
-/// configuration's clip has no part in it.
+/// Chooses DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped. It comes from a histogram of
+/// norms, released with noise of `count_noise` counts (0.25 to 2^18). The histogram is accounted for with the gradient.
+/// The first step has the clip `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds
+/// the clip. The configuration's clip does not apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_percentile(
     run: *mut Run,
@@ -78,8 +78,9 @@ pub unsafe extern "C" fn damper_choose_percentile(
     status(answer)
 }
 
-/// DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
-/// paper's grid, or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
+/// Chooses DC-SGD-E: the clip that minimises the expected error. The rest as in `damper_choose_percentile`. The minimum
+/// is searched on the paper's grid, or computed in closed form if `exact` is not 0. `ranges`, which may be null, bounds
+/// the histogram's range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_expected_error(
     run: *mut Run,
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     status(answer)
 }
 
-/// Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
-/// `sigma_b` on the number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as
+/// Chooses adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`. The number
+/// of unclipped samples gets noise of `sigma_b`, and `2·sigma_b` is accounted for with the gradient. The rest as in
 /// `damper_choose_percentile`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_quantile(

@@ -1,4 +1,4 @@
-/* Modes of the processor under which bits differ are found. Not under valgrind, which does not have all of them. */
+/* The self-test detects processor modes that change the bits. Not under valgrind, which does not support all of them. */
 #include "check.h"
 #ifdef __SSE__
 #include <xmmintrin.h>

@@ -1,8 +1,8 @@
-/* Charges: a step is released after its charge is durable, a restart goes on after it, and its cost is the core's. */
+/* Charges: a step is released after its charge is durable, a restart continues after it, and its cost is the core's. */
 #include "run.h"
 #include <math.h>
 
-/* A store that remembers, fails when told to, and calls back. */
+/* A store that keeps the record, fails on request, and calls the run. */
 typedef struct {
   damper_record last;
   int writes, fail, busy;
@@ -63,7 +63,7 @@ static void what_is_not_durable_is_not_released(void) {
   CHECK(paid.paid == 3 && paid.budget == 8 && to.last.paid == 3);
   OK(damper_run_close(run));
 
-  /* A restart goes on from what was persisted; what was prepaid is burned by the next. */
+  /* A restart continues from the persisted record. The next restart loses the reserved steps. */
   damper_record wrong = {.budget = 9, .paid = 3}, spent = {.budget = 8, .paid = 8}, beyond = {.budget = 8, .paid = UINT32_MAX};
   run = with_store(&to, &to.last, 4);
   OK(damper_step_open(run, &number));

@@ -1,4 +1,4 @@
-/* What the C tests share: a check that says where it failed, and memory between pages that nobody may touch. */
+/* Shared by the C tests: a check that prints its line on failure, and memory between guard pages. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -29,7 +29,7 @@
 
 #define OK(call) IS(OK, call)
 
-/* Why the last number was refused. */
+/* The text of the last error. */
 static inline void refused(damper_run *run, const char *parameter) {
   damper_last_error_text text;
   OK(damper_last_error(run, &text));
@@ -43,8 +43,8 @@ static inline void refused(damper_run *run, const char *parameter) {
     refused(run, parameter);     \
   } while (0)
 
-/* `size` bytes whose end is the end of a page, and what is before and behind cannot be touched: the library is not compiled with
- * sanitizers, so its strays must hit a wall. Sizes are multiples of the alignment wanted. Never freed. */
+/* Returns `size` bytes that end at the end of a page, between guard pages. The library is not compiled with sanitizers, so stray
+ * accesses must hit a guard page. Sizes are multiples of the required alignment. Never freed. */
 static inline void *walled(size_t size) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page;
   unsigned char *all = mmap(NULL, (pages + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -53,7 +53,7 @@ static inline void *walled(size_t size) {
   return all + page + pages * page - size;
 }
 
-/* Any number of bytes up to the alignment of a run. */
+/* Rounds a size up to the alignment of a run. */
 static inline size_t rounded(size_t size) {
   size_t align = damper_run_align();
   return (size + align - 1) / align * align;

@@ -1,5 +1,5 @@
-/* Runs and shards in memory that nobody initialised: memory of `malloc` that an earlier program part used, and buffers for results
- * that hold nothing. Under valgrind's memcheck each decision that depends on such memory is an error. */
+/* Runs and shards in uninitialised memory: memory of `malloc` that an earlier part of the program used, and uninitialised result
+ * buffers. Under valgrind's memcheck each decision that depends on such memory is an error. */
 #include "check.h"
 
 enum { DIM = 70 };
@@ -7,7 +7,7 @@ enum { DIM = 70 };
 static const uint8_t KEY[32] = {9, 8, 7};
 static const float A[] = {-0.9f}, B[] = {0.15f, -0.05f};
 
-/* Uninitialised memory in which an earlier run may lie. */
+/* Uninitialised memory, which may contain an earlier run. */
 static void *fresh(size_t size) {
   void *memory = malloc(size);
   CHECK(memory != NULL);
@@ -49,7 +49,7 @@ static damper_run *started(size_t size, chosen *choose, uint32_t *paid, const da
   damper_run *run;
   wrong.clip = -1.0f;
   OK(damper_run_init(fresh(size), size, DIM, &run));
-  /* One that is refused leaves what it took to the next. */
+  /* A rejected choice returns its memory for the next. */
   OK(damper_run_configure(run, &wrong));
   OK(damper_choose_layers(run, &(damper_layer){DIM, damper_equal_share(1)}, 1, 0.0f));
   OK(damper_reserve_combining(run));
@@ -110,7 +110,7 @@ int main(void) {
       OK(damper_state_save(run, state, *length));
       OK(damper_charged_steps(run, record));
       OK(damper_run_close(run));
-      /* What was closed is known as closed while its memory is. */
+      /* A closed run is detected as long as its memory exists. */
       IS(NOT_A_RUN, damper_run_close(run));
       free(run);
       run = started(size, METHODS[method], &paid, record);
@@ -123,7 +123,7 @@ int main(void) {
     OK(damper_is_private(run, is_private));
     OK(damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2, 3, 1e-5, epsilon));
     CHECK(*is_private == 1 && *multiplier == 1.0 && *clip > 0.0f && *epsilon > 0.0 && paid == 3);
-    /* All that is released was initialised: what depends on it is printed. */
+    /* All released values were initialised: print a value that depends on them. */
     for (int i = 0; i < DIM; i++) digest = 31 * digest + (params[i] > 0.0f);
     printf("method %u: %08x\n", (unsigned)method, (unsigned)digest);
     OK(damper_run_close(run));

@@ -7,7 +7,7 @@
 
 enum { DIM = 3 };
 
-/* 64-bit words are aligned as a run must be. */
+/* 64-bit words have the alignment of a run. */
 static uint64_t memory[(DAMPER_RUN_BYTES(DIM, 1, 0) + 7) / 8];
 static uint64_t shard_memory[(DAMPER_SHARD_BYTES(DIM) + 7) / 8];
 
@@ -16,7 +16,7 @@ static int persist(void *context, const damper_record *record) {
   return 0;
 }
 
-/* What is asked for changes nothing: a run that is const has answers. */
+/* Queries change nothing: they take a const run. */
 static int ask(const damper_run *run, uint32_t paid) {
   damper_record record;
   damper_last_error_text text;
@@ -53,7 +53,7 @@ int main(void) {
   config.learning_rate = 0.5;
   config.clip = 1.0f;
   config.budget = 2;
-  /* A size that this library does not know. */
+  /* A size that is unknown to this library. */
   config.size += sizeof(size_t);
   if (damper_run_configure(run, &config) != DAMPER_STATUS_SIZE) return 4;
   config.size = 0;

@@ -1,11 +1,11 @@
-/* The journal over a flash in memory: power is cut in every write and erase, and no step number is given out twice. Misuse is answered. */
+/* The journal over a flash in memory: power is cut in every write and erase, and no step number is used twice. Misuse is an error. */
 #include "check.h"
 
 enum { DIM = 4, BUDGET = 12, SECTORS = 2, WORD = 8 };
 
 static const uint8_t KEY[32] = {7, 8, 9};
 
-/* The flash: bits go from 1 to 0; after `left` writes and erases power fails in the next one. */
+/* The flash: bits go from 1 to 0. Power fails in the write or erase after `left` others. */
 static struct {
   uint8_t *cells;
   uint32_t bytes, sector, calls;
@@ -34,7 +34,7 @@ static int chip_write(void *context, uint32_t offset, const uint8_t *bytes, uint
   if (chip.left < 0) return 5;
   int fails = power_fails();
   for (uint32_t i = 0; i < len; i++) {
-    /* A cut leaves words as they were, whole, or with some of their bits written. */
+    /* A power cut leaves a word unchanged, written, or with some of its bits written. */
     uint8_t mask = fails ? (uint8_t)next_random() : 0;
     chip.cells[offset + i] &= (uint8_t)(bytes[i] | mask);
   }
@@ -74,7 +74,7 @@ static damper_flash erased(uint32_t sector, long left) {
   return flash_of(sector);
 }
 
-/* The run that the journals here belong to, started from no record. */
+/* The run of the journals here, started without a record. */
 static damper_config config_of(double multiplier) {
   return (damper_config){.size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 2, .noise_multiplier = multiplier,
                          .learning_rate = 0.1, .clip = 1.0f, .budget = BUDGET, .samples = 4, .sampling_rate = DAMPER_SAMPLING_RATE_ONE / 2};
@@ -102,7 +102,7 @@ static damper_journal_run owner(void) {
   return run;
 }
 
-/* Opens the journal and goes on with the run until power fails or the budget is spent. `taken` has the steps that were ever opened. */
+/* Opens the journal and continues the run until power fails or the budget is used up. `taken` has the steps ever opened. */
 static damper_status live(const damper_flash *flash, uint8_t *taken) {
   const damper_journal_run of = owner();
   const damper_config config = config_of(1.0);
@@ -232,7 +232,7 @@ static void misuse_is_answered(void) {
   for (size_t i = 0; i < damper_journal_size() / 8; i++) CHECK(room[i] == 0);
 
   IS(OCCUPIED, damper_journal_provision(room, size, &flash, &of, DAMPER_FIRST_BOOT, &journal));
-  /* Every number that is priced is another run, under the same description. */
+  /* Every number that affects the privacy cost makes another run, under the same description. */
   damper_config changed = config_of(0.2);
   for (int which = 0; which < 8; which++) {
     if (which > 0) changed = config_of(1.0);
@@ -258,14 +258,14 @@ static void misuse_is_answered(void) {
   OK(damper_journal_close(journal));
   memset(chip.cells, 0x55, 4096);
   IS(DAMAGED, damper_journal_open(room, size, &flash, &of, &journal));
-  /* No charge is left to count from: the whole budget is charged. */
+  /* No charge is left as a basis: the whole budget is charged. */
   OK(damper_journal_recover(room, size, &flash, &of, 1, 0.0, &journal));
   OK(damper_journal_record(journal, &record));
   CHECK(record.paid == BUDGET);
   OK(damper_journal_close(journal));
 }
 
-/* A run of another noise charges nothing to the journal, and does not go on from its record. */
+/* A run with another noise cannot charge the journal, and does not resume from its record. */
 static void a_journal_pays_for_its_run_alone(void) {
   const damper_journal_run of = owner();
   const damper_config quiet = config_of(0.2);

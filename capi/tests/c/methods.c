@@ -1,5 +1,5 @@
 /* Every method of `firmware-examples/c/methods.h` on this machine: prints each name with the digest that its
- * run ends with. Every buffer lies between walls. */
+ * run ends with. Every buffer is between guard pages. */
 #include "check.h"
 #include "methods.h"
 
@@ -7,7 +7,7 @@ typedef struct {
   float *params, *point, *grad, *mixed;
 } buffers;
 
-/* How the samples of a step are handed over: all ways must end with the same bits. */
+/* Methods of adding the samples of a step: all must end with the same bits. */
 typedef enum { BY_POINTS, BY_POINTS_IN_PIECES, MIXED_OUTSIDE } handing;
 
 static void add(damper_run *run, handing how, const digit *of, buffers b) {

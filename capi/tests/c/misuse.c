@@ -1,4 +1,4 @@
-/* Misuse of every function: a status each time, nothing else changed, and the run goes on as if it had not happened. */
+/* Misuse of every function: a status each time, no other change, and the run continues unaffected. */
 #include "run.h"
 #include <math.h>
 
@@ -31,7 +31,7 @@ static void memory_that_does_not_fit_is_refused(void) {
   IS(OVERLAP, damper_run_init(memory, size, DIM, (damper_run **)(memory + 64)));
   CHECK(run == NULL);
   for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0xa5);
-  /* A vector that there is no room for. */
+  /* A vector without space in the run's memory. */
   OK(damper_run_init(memory, size, DIM, &run));
   OK(damper_run_configure(run, &CONFIG));
   IS(TOO_SMALL, damper_choose_sgd(run, 0.9f, 0, 0.0f));
@@ -39,7 +39,7 @@ static void memory_that_does_not_fit_is_refused(void) {
   IS(TOO_SMALL, damper_choose_disk(run, 0.7, 0.0));
   IS(TOO_SMALL, damper_choose_inner_momentum(run, 8, 0.5));
   IS(TOO_SMALL, damper_reserve_combining(run));
-  /* What was refused took nothing: without momentum it still fits. */
+  /* The rejected choice took no memory: without momentum it still fits. */
   OK(damper_choose_sgd(run, 0.0f, 0, 0.0f));
   OK(damper_run_close(run));
 }
@@ -70,7 +70,7 @@ static void a_run_is_known_by_its_address(void) {
   IS(NOT_A_RUN, damper_step_open(run, &number));
 }
 
-/* The rate and the number of samples are the configuration's: a step takes none, and no price is below them. */
+/* The sampling rate and the number of samples are the configuration's: a step takes neither, and no cost is below theirs. */
 static void a_draw_is_the_configurations(void) {
   uint32_t number;
   double epsilon;
@@ -103,7 +103,7 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
       {{SIZE, 16, 4, 0.0, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
       {{SIZE, 16, 4, NAN, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
       {{SIZE, 16, 4, 1e9, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
-      /* 1023 grid units; and 6476, whose square is less than 10 * 2^22. */
+      /* 1023 grid units, then 6476: its square is less than 10 * 2^22. */
       {{SIZE, 16, 4, 1023.0 / 65536.0, 0.5, 1.0f, 8, 0, 0}, "sigma in grid units"},
       {{SIZE, 22, 4, 6476.0 / 4194304.0, 0.5, 1.0f, 8, 0, 0}, "sigma in grid units"},
       {{SIZE, 16, 4, 1.0, 0.5, 1.0f, 0x80000001u, 0, 0}, "budget"},
@@ -140,7 +140,7 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
     IS(RANGE, damper_run_start(run));
     refused(run, late[i].parameter);
   }
-  /* After a refusal the run is configured anew. */
+  /* After an error the run is configured again. */
   IS(ORDER, damper_run_start(run));
   OK(damper_run_configure(run, &CONFIG));
   REFUSED("momentum", damper_choose_sgd(run, 1.0f, 0, 0.0f));
@@ -188,7 +188,7 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   REFUSED("exponent of the noise schedule", damper_choose_schedule(run, &schedule));
   schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
   REFUSED("noise of the last step", damper_choose_schedule(run, &schedule));
-  /* At the end of warm-up a 4096th of the noise, 16 grid units. */
+  /* At the end of warm-up the noise is a 4096th, 16 grid units. */
   schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_MATCHED, .warmup = 8, .exponent = 4.0};
   REFUSED("sigma in grid units", damper_choose_schedule(run, &schedule));
   IS(NULL, damper_choose_schedule(run, NULL));
@@ -225,7 +225,7 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_clip(run, &weight));
   IS(NO_KEY, damper_is_private(run, &is_private));
   IS(NULL, damper_run_configure(run, NULL));
-  /* A size of no version; no field behind it is read. */
+  /* A size of no version: no field after it is read. */
   for (size_t i = 0; i < 2 * sizeof(damper_config); i++) {
     if (i == sizeof(damper_config)) continue;
     size_t *sized = walled(sizeof *sized);
@@ -357,7 +357,7 @@ static void buffers_that_do_not_fit_are_refused(void) {
   IS(OVERLAP, damper_step_finish(run, within, DIM));
   CHECK(memcmp(before, params, 4 * DIM) == 0);
 
-  /* Nothing of this changed the step: it ends as one that was left alone. */
+  /* None of this changed the step: it ends as an undisturbed step. */
   OK(damper_add_segments(run, many, DAMPER_MAX_SEGMENTS));
   OK(damper_add(other, grad, DIM));
   OK(damper_eval_points(run, &points));
@@ -396,7 +396,7 @@ static void a_sample_that_is_not_finite_adds_nothing(void) {
   for (int i = 0; i < DIM; i++) CHECK(isfinite(x[i]));
 }
 
-/* A gradient that a producer yields, which finds its run busy. */
+/* A producer of a gradient. Its run is busy meanwhile. */
 typedef struct {
   damper_run *run;
   size_t len;
@@ -414,7 +414,7 @@ static void produce(void *context, damper_sink *sink) {
     IS(BUSY, damper_run_close(of->run));
   }
   if (!damper_sink_skip(sink, 40)) damper_sink_push(sink, of->grad, 40);
-  /* What cannot be read is missing. */
+  /* Unreadable values are missing. */
   damper_sink_push(sink, NULL, 5);
   damper_sink_push(NULL, of->grad, 5);
   damper_sink_push(sink, of->grad + 40, of->len - 40);

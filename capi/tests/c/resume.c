@@ -1,4 +1,4 @@
-/* Shards, Renyi filters and saved states: misuse is answered, and a run that was divided or stopped ends with the same bits. */
+/* Shards, Renyi filters and saved states: misuse is an error, and a divided or stopped run ends with the same bits. */
 #include "check.h"
 #include <math.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ static damper_run *configured(size_t vectors, size_t layers, uint32_t budget) {
   return run;
 }
 
-/* What sample `s` of step `t` has for a gradient at `x`. */
+/* The gradient of sample `s` of step `t` at `x`. */
 static void gradient(uint32_t t, uint32_t s, const float *x, float *grad) {
   for (uint32_t i = 0; i < DIM; i++) grad[i] = x[i] / 4 + (float)((t * 31 + s * 17 + i * 7) % 23) / 23.0f - 0.5f;
 }
@@ -136,7 +136,7 @@ static void shards_are_misused(void) {
   OK(damper_shard_add(shard, grad, DIM)); /* Adds nothing. */
   grad[3] = 0.25f;
   OK(damper_shard_add(shard, grad, DIM));
-  /* A copy is no shard, and another run does not take it. */
+  /* A copy is not a shard, and another run rejects it. */
   memcpy(elsewhere, memory, size);
   IS(NOT_A_SHARD, damper_shard_merge(run, (damper_shard *)elsewhere));
   IS(NOT_A_SHARD, damper_shard_close((damper_shard *)elsewhere));
@@ -144,7 +144,7 @@ static void shards_are_misused(void) {
   IS(NULL, damper_shard_merge(run, NULL));
   IS(NULL, damper_shard_merge(NULL, shard));
   IS(NOT_A_RUN, damper_shard_merge((damper_run *)elsewhere, shard));
-  /* Nothing of this changed it: it counts once. */
+  /* None of this changed the shard: it counts once. */
   OK(damper_shard_merge(run, shard));
   for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0);
   IS(NOT_A_SHARD, damper_shard_merge(run, shard));
@@ -155,7 +155,7 @@ static void shards_are_misused(void) {
   OK(damper_step_finish(run, x, DIM));
   OK(damper_step_finish(other, y, DIM));
   CHECK(memcmp(x, y, sizeof x) == 0);
-  /* What was left over adds to no later step. */
+  /* A leftover shard adds to no later step. */
   IS(ORDER, damper_shard_merge(run, late));
   OK(damper_step_open(run, &number));
   OK(damper_step_open(other, &number));
@@ -196,7 +196,7 @@ static void filters_are_misused(void) {
   damper_run *run = configured(0, 0, 8);
   OK(damper_sampling_rate(1, 50, &rate));
   REFUSED("budget", damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
-  /* No room was given for it. */
+  /* The run's memory has no space for it. */
   OK(damper_run_close(run));
   {
     const damper_config none = config(0);
@@ -223,7 +223,7 @@ static void filters_are_misused(void) {
   IS(MISALIGNED, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, (const damper_record *)((const char *)&mine + 1)));
   IS(OVERLAP, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, (const damper_record *)run));
   IS(ORDER, damper_step_open_adaptive(run, 1.0, rate, &number));
-  /* What is no number counts as all spent. */
+  /* A NaN counts as the whole budget. */
   OK(damper_choose_renyi_filter(run, 8, 3.0, 1e-5, &spent));
   IS(ORDER, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
   IS(RECORD, damper_resume(run, &mine));
@@ -249,7 +249,7 @@ static void filters_are_misused(void) {
   OK(damper_run_close(run));
 }
 
-/* Until the filter refuses; with `restart`, a new run takes the record over after each step. */
+/* Runs until the budget of the filter is used up. With `restart`, a new run takes the record after each step. */
 static uint32_t spend(int restart, float *x) {
   damper_run *run = filtered(NULL);
   damper_record paid;
@@ -279,7 +279,7 @@ static uint32_t spend(int restart, float *x) {
       run = filtered(&last);
     }
   }
-  /* More noise may still be admitted. */
+  /* A step with more noise may still fit. */
   IS(BUDGET_SPENT, damper_step_open_adaptive(run, 1.0, rate, &number));
   OK(damper_run_close(run));
   printf("filter %u steps, spent %.17g\n", steps, last.divergence);
@@ -292,7 +292,7 @@ static void a_filter_pays_over_restarts(void) {
   uint64_t rate;
   damper_record paid;
   CHECK(whole == restarted && whole > 20 && memcmp(x, y, sizeof x) == 0);
-  /* A store that fails burns the step. */
+  /* If the store fails, the step is lost. */
   damper_run *run = filtered(NULL);
   OK(damper_sampling_rate(1, 50, &rate));
   fail = 1;
@@ -393,7 +393,7 @@ static void a_run_that_was_stopped_ends_with_the_same_bits(void) {
     OK(damper_run_close(run));
     OK(damper_run_close(other));
     CHECK(memcmp(whole, parts, sizeof whole) == 0);
-    /* Without the state it ends elsewhere. */
+    /* Without the state it ends with other parameters. */
     CHECK(memcmp(whole, forgetful, sizeof whole) != 0);
   }
 }
@@ -423,7 +423,7 @@ static void states_are_misused(void) {
   IS(OVERLAP, damper_state_restore(run, (const uint8_t *)run, size));
   IS(ORDER, damper_state_restore(choosing, bytes, size));
   IS(CONFIGURATION, damper_state_restore(other, bytes, size));
-  /* Newer than the ledger, which was put back. */
+  /* Newer than the ledger, which was restored from a copy. */
   IS(RECORD, damper_state_restore(fresh, bytes, size));
   for (size_t cut = 0; cut < size; cut += cut < 40 ? 1 : 37) IS(DAMAGED, damper_state_restore(run, bytes, cut));
   for (size_t at = 0; at < size; at += at < 40 ? 1 : 37) {
@@ -436,7 +436,7 @@ static void states_are_misused(void) {
   IS(ORDER, damper_state_save(run, bytes, size));
   IS(ORDER, damper_state_restore(run, bytes, size));
   OK(damper_step_abandon(run));
-  /* What was refused changed nothing, and what is restored over itself does neither. */
+  /* A failed call changed nothing. Restoring the same state changes nothing either. */
   CHECK(memcmp(bytes, copy, size) == 0);
   OK(damper_state_save(run, bytes, size));
   CHECK(memcmp(bytes + 16, copy + 16, size - 24) == 0);

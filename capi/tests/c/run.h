@@ -1,4 +1,4 @@
-/* The run that programs about misuse and charges start from. */
+/* The run that the programs on misuse and charges start from. */
 #ifndef RUN_H
 #define RUN_H
 
@@ -11,7 +11,7 @@ static const damper_config CONFIG = {
     .learning_rate = 0.5,          .clip = 1.0f,    .budget = 8};
 static const uint8_t KEY[32] = {1, 2, 3};
 
-/* A run that was configured, with room for `vectors`. */
+/* Returns a configured run, with space for `vectors` vectors. */
 static inline damper_run *configured(size_t vectors) {
   size_t size = rounded(damper_run_size(DIM, vectors, 0));
   damper_run *run;
@@ -20,7 +20,7 @@ static inline damper_run *configured(size_t vectors) {
   return run;
 }
 
-/* One that was started, with volatile charges, after `choose` has chosen its slots. */
+/* Returns a started run, with a volatile store, after `choose` has chosen its slots. */
 static inline damper_run *started(size_t vectors, void (*choose)(damper_run *)) {
   damper_run *run = configured(vectors);
   if (choose) choose(run);

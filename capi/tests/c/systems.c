@@ -1,4 +1,4 @@
-/* The journal through what Zephyr and ESP-IDF have for flash: their functions of these names are of this test, over memory. */
+/* The journal through the flash functions of Zephyr and ESP-IDF. This test defines those functions, over memory. */
 #include "check.h"
 #include "damper_esp.h"
 #include "damper_zephyr.h"
@@ -48,7 +48,7 @@ uint8_t flash_area_erased_val(const struct flash_area *fa) {
   return erased_to;
 }
 
-/* The last page is larger from `AT + BYTES` on. */
+/* Pages from `AT + BYTES` are larger. */
 int flash_get_page_info_by_offs(const struct device *dev, off_t offset, struct flash_pages_info *info) {
   CHECK(dev != NULL);
   info->size = offset < AT + BYTES ? PAGE : 2 * PAGE;
@@ -68,7 +68,7 @@ esp_err_t esp_partition_erase_range(const esp_partition_t *p, size_t offset, siz
   return clear(offset, size, p->erase_size);
 }
 
-/* Charges so many steps that sectors are erased, over restarts. */
+/* Charges enough steps to erase sectors, with restarts. */
 static void charges(const damper_flash *flash) {
   damper_journal_run run = DAMPER_JOURNAL_RUN_INIT;
   uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];

@@ -12,7 +12,7 @@ pub fn temporary() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Runs a command in this folder; its standard output.
+/// Runs a command in this folder and returns its standard output.
 pub fn run(command: &mut Command) -> String {
     let output = command.current_dir(folder()).stdin(Stdio::null()).output().expect("the command can be started");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -20,7 +20,7 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A program that is there, or a line that says it is not.
+/// Returns a command for a program, or prints that it is absent.
 pub fn tool(name: &str) -> Option<Command> {
     let found = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
@@ -30,7 +30,7 @@ pub fn tool(name: &str) -> Option<Command> {
     None
 }
 
-/// The static library as it is shipped: of the release profile, which does not unwind.
+/// Returns the static library of the release profile, which does not unwind.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -55,7 +55,7 @@ pub const FLAGS: [&str; 10] = [
 
 pub const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Compiles C sources with these flags beside the usual ones, and links them with a library; the image.
+/// Compiles C sources with these flags and the default flags, links them with a library, and returns the image.
 pub fn image(name: &str, sources: &[&str], library: &Path, flags: &[&str]) -> Option<PathBuf> {
     let mut gcc = tool("gcc")?;
     let image = temporary().join(name);
@@ -63,7 +63,7 @@ pub fn image(name: &str, sources: &[&str], library: &Path, flags: &[&str]) -> Op
     Some(image)
 }
 
-/// The program of the page, in a file.
+/// Writes the README's program to a file, and returns its path.
 pub fn page() -> String {
     let page = std::fs::read_to_string(folder().join("README.md")).expect("the page");
     let program = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");

@@ -1,42 +1,44 @@
-//! From guesses to a lower bound on ε: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023),
+//! Lower bound on ε from guesses: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023),
 //! theorem 5.2.
 //!
-//! `m` canaries are in the data or not by fair coins. If training is (ε, δ)-DP with respect to each of them, then of `r` guesses
-//! at least `v` are right with probability at most
+//! A fair Bernoulli trial decides for each of `m` canaries if it is in the data. Let training be (ε, δ)-DP with respect
+//! to each canary. Then of `r` guesses at least `v` are correct with probability at most
 //!
 //! ```text
 //! P[W ≥ v] + 2·m·δ·max_{1 ≤ i ≤ v} P[v > W ≥ v − i] / i,      W ~ Binomial(r, e^ε / (e^ε + 1)).
 //! ```
 //!
-//! [`lower_bound`] is an ε at which that probability is at most `1 − confidence`: such a mechanism is refuted, and with it every
-//! mechanism of a smaller ε, for those are (ε, δ)-DP as well. It has to be so for no more than one ε: let `v*` be the smallest `v`
-//! that refutes any ε above the true one. Then a bound above the truth needs `W ≥ v*`, which has the probability allowed by that
-//! ε's own theorem. So nothing is assumed of how the probability moves with ε or `v`.
+//! [`lower_bound`] is an ε at which that probability is at most `1 − confidence`. This refutes such a mechanism. It
+//! also refutes every mechanism of a smaller ε, because that mechanism is (ε, δ)-DP as well. The inequality has to hold
+//! for one ε only. Let `v*` be the smallest `v` that refutes any ε above the true ε. A bound above the true ε needs
+//! `W ≥ v*`. The theorem for that ε allows this event the probability `1 − confidence`. So the proof does not assume
+//! that the probability is monotone in ε or `v`.
 //!
 //! # Numerics
 //!
-//! The binomial's weights are relative to the largest, `w_{j+1} = w_j·e^ε·(r − j)/(j + 1)`: positive numbers multiplied, added and
-//! divided once, so that the relative error is below `(16·r + 64)·2^-53`; the result is raised by twice that, and ε is a multiple
-//! of 1e-4 that was tried itself.
+//! The binomial's weights are relative to the largest: `w_{j+1} = w_j·e^ε·(r − j)/(j + 1)`. Positive numbers are
+//! multiplied, added and divided once, so the relative error is below `(16·r + 64)·2^-53`. The result is raised by
+//! twice that bound. ε is a multiple of 1e-4, and the search evaluates the probability at exactly that multiple.
 
-/// Number of multiples up to 1 that are tried.
+/// Multiples of ε per unit: the search has a step of 1e-4.
 const STEPS: f64 = 1e4;
 
-/// End of the search: no number of guesses that fits into memory refutes more.
+/// End of the search. No number of guesses that fits into memory refutes a larger ε.
 const LARGEST: u32 = 300_000;
 
-/// Most guesses: their weights' error stays far below the probabilities of interest.
+/// Largest number of guesses. The error of their weights stays far below the probabilities of interest.
 pub const MOST_GUESSES: u32 = 1 << 20;
 
-/// An upper bound on the probability that of `guesses` guesses about `canaries` canaries `correct` or more are right, where training
-/// is (ε, δ)-DP.
+/// Returns an upper bound on the probability that `correct` or more of `guesses` guesses are right, if training is (ε,
+/// δ)-DP.
 ///
-/// `correct` is at most `guesses`, they at most `canaries` and [`MOST_GUESSES`].
+/// There are `canaries` canaries. `correct` is at most `guesses`, and `guesses` is at most `canaries` and
+/// [`MOST_GUESSES`].
 #[must_use]
 pub fn probability(canaries: u32, guesses: u32, correct: u32, epsilon: f64, delta: f64) -> f64 {
     let weights = weights(guesses, epsilon);
     let (below, from) = weights.split_at(weights.len().min(correct as usize));
-    // From the smallest on.
+    // Sums start at the smallest weight.
     let total: f64 = below.iter().sum::<f64>() + from.iter().rev().sum::<f64>();
     let beta = from.iter().rev().sum::<f64>() / total;
     let mut mass = 0.0;
@@ -50,12 +52,13 @@ pub fn probability(canaries: u32, guesses: u32, correct: u32, epsilon: f64, delt
     (bound * (1.0 + error) + f64::MIN_POSITIVE).min(1.0)
 }
 
-/// The largest ε found, rounded down to a multiple of 1e-4, that so many right guesses refute at this confidence; 0 where they
-/// refute none.
+/// Returns the largest ε that `correct` right guesses refute at this confidence, rounded down to a multiple of 1e-4.
+///
+/// Returns 0 if they refute no ε.
 #[must_use]
 pub fn lower_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, confidence: f64) -> f64 {
     let epsilon = |step: u32| f64::from(step) / STEPS;
-    // 1 − confidence, not rounded up.
+    // 1 − confidence, rounded down.
     let allowed = (1.0 - confidence) * (1.0 - f64::EPSILON);
     let refuted = |step: u32| probability(canaries, guesses, correct, epsilon(step), delta) <= allowed;
     if !refuted(0) {
@@ -69,7 +72,7 @@ pub fn lower_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, confid
     epsilon(refuted_at)
 }
 
-/// `P[W = j]` for `j` in `0..=guesses`, over the largest.
+/// Returns `P[W = j]` for `j` in `0..=guesses`, divided by the largest of them.
 fn weights(guesses: u32, epsilon: f64) -> Vec<f64> {
     let odds = epsilon.exp();
     let mode = (f64::from(guesses) * (odds / (1.0 + odds))).round().min(f64::from(guesses)) as u32;
@@ -88,7 +91,8 @@ fn weights(guesses: u32, epsilon: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// `m r v delta epsilon p` and `m r v delta confidence epsilon`, worked out in rationals and 60 digits by `vectors/bound.py`.
+    /// Rows `m r v delta epsilon p` and `m r v delta confidence epsilon`. `vectors/bound.py` computed them in rationals
+    /// and with 60 digits.
     const VECTORS: &str = include_str!("vectors/bound.tsv");
 
     fn rows(kind: &str) -> Vec<Vec<f64>> {
@@ -127,7 +131,7 @@ mod tests {
         assert_eq!(lower_bound(1000, 0, 0, 1e-5, 0.999), 0.0);
         let bounds: Vec<f64> = (0..=400).map(|v| lower_bound(1000, 400, v, 1e-5, 0.999)).collect();
         assert!(bounds.is_sorted() && bounds[400] > 3.0);
-        // A larger δ explains more, a greater confidence claims less.
+        // A larger δ explains more correct guesses. A higher confidence gives a smaller bound.
         assert!(lower_bound(1000, 400, 390, 1e-3, 0.999) < bounds[390]);
         assert!(lower_bound(1000, 400, 390, 1e-5, 0.999_99) < bounds[390]);
     }
@@ -141,7 +145,7 @@ mod tests {
         assert!(probability(10, 10, 10, 30.0, 0.0) > 0.999_999);
     }
 
-    /// Answers of randomised response, which has exactly its ε: of 2,000 audits at 99 % no more than can be by chance are above.
+    /// Randomised response has exactly its ε. Of 2,000 audits at 99 %, the number that refute it stays within chance.
     #[test]
     fn randomised_response_is_rarely_refuted() {
         let mut random = damper_testing::Random(7);
@@ -153,7 +157,7 @@ mod tests {
                     lower_bound(200, 200, correct, 0.0, 0.99) > epsilon
                 })
                 .count();
-            // Expected at most 20; 45 has a probability below 1e-6.
+            // Expected: at most 20. The probability of 45 or more is below 1e-6.
             assert!(above > 0 && above < 45, "{above} of 2000 at {epsilon}");
         }
     }

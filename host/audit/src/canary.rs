@@ -1,22 +1,25 @@
-//! One-run auditing: train once with canaries in the data by fair coins, guess the coins from what is released, and turn right
-//! guesses into a lower bound on ε. After Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023).
+//! Auditing in one training run. After Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run"
+//! (2023).
 //!
-//! A canary is one sample more, with a slot of its own behind the data's: at every step its own Poisson coin draws it or not, and
-//! the core clips and sums it like any other. Whether it is there at all was a fair coin. The adversary of differential privacy
-//! knows everything else: so the audit scores a canary by what was released less what the data's own samples added, whose coins
-//! and gradients are no secret of the canary's. What is left is the canaries and the noise.
+//! The audit trains once with canaries. A fair Bernoulli trial decides for each canary if it is in the data. The audit
+//! guesses the outcomes from what is released, and turns correct guesses into a lower bound on ε.
+//!
+//! A canary is one additional sample, with its own slot after the samples of the data. At every step its own Poisson
+//! trial decides if it is drawn. The core clips and sums it like any other sample. The adversary of differential
+//! privacy has all other data. So the audit subtracts from each release what the samples of the data added: their draws
+//! and gradients are not secret here. The rest is the canaries and the noise.
 //!
 //! | canaries | what a canary adds | its score |
 //! | --- | --- | --- |
 //! | `dirac` | a coordinate of its own, as long as the clip | the likelihood ratio of the released gradients there |
 //! | `random` | a direction of signs, as long as the clip | the likelihood ratio of the released gradients along it |
 //!
-//! The adversary sees every released gradient. The most and the least
-//! likely of the canaries are guessed to be in and out, as many as were fixed in advance; of the others nothing is guessed.
-//! [`bound`](super::bound) has the theorem.
+//! The adversary sees every released gradient. It guesses that the most likely canaries are in the data and that the
+//! least likely canaries are out. The number of guesses is fixed in advance. The audit makes no guess for the other
+//! canaries. [`bound`](super::bound) has the theorem.
 //!
-//! The model that is trained so is no result: it has seen made-up samples. It is kept on request only, under a name and with a mark
-//! in the file that say so, and no command of damper takes it for a model.
+//! The trained model is not a result, because it has seen synthetic samples. It is stored on request only. Its name and
+//! a mark in the file identify it, and every command of damper rejects it as a model.
 
 mod made;
 
@@ -36,32 +39,32 @@ use made::{Directions, coins};
 use serde::Serialize;
 use std::fmt;
 
-/// Fewest canaries.
+/// Smallest number of canaries.
 pub const LEAST_CANARIES: u32 = 1000;
 
-/// Options of the audit. All are fixed before anything is trained.
+/// Options of the audit. All are fixed before training.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CanaryOptions {
-    /// The kind of the canaries.
+    /// Kind of the canaries.
     pub canaries: Canaries,
     /// Number of canaries, at least [`LEAST_CANARIES`].
     pub count: u32,
-    /// Number of guesses, half of them in and half out; an even number. [`CanaryOptions::usual_guesses`] if not given.
+    /// Number of guesses, an even number: half of them in and half out. Default: [`CanaryOptions::usual_guesses`].
     pub guesses: Option<u32>,
-    /// Probability that the bound is right, from one half to below 1.
+    /// Probability that the bound is right: at least one half, and below 1.
     pub confidence: f64,
-    /// Seed of all randomness; a key from the operating system if not given.
+    /// Seed of all randomness. If absent, the key comes from the operating system.
     pub seed: Option<u64>,
 }
 
 impl CanaryOptions {
-    /// Two in five: the surest fifth on each side.
+    /// Returns the default number of guesses: two in five canaries, the most certain fifth on each side.
     #[must_use]
     pub fn usual_guesses(count: u32) -> u32 {
         count / 5 * 2
     }
 
-    /// Refuses what the theorem or the run has no room for; the number of guesses.
+    /// Checks the options against the theorem and the run. Returns the number of guesses.
     ///
     /// # Errors
     ///
@@ -99,43 +102,43 @@ impl CanaryOptions {
     }
 }
 
-/// The result: `audit-canary.json`.
+/// Record of the audit: `audit-canary.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CanaryAudit {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
-    /// `canary`.
+    /// Always `canary`.
     pub audit: &'static str,
     /// True if the lower bound is above the claim.
     pub refuted: bool,
-    /// ε is at least this with the stated confidence; rounded down.
+    /// Lower bound on ε with the stated confidence, rounded down.
     pub epsilon_lower: f64,
     /// Probability that such a bound is right.
     pub confidence: f64,
-    /// Of the run that was audited.
+    /// Claim of the audited run.
     pub claim: Claim,
-    /// The kind of the canaries.
+    /// Kind of the canaries.
     pub canaries: Canaries,
     /// Number of canaries.
     pub count: u32,
-    /// Number of guesses, half in and half out: fixed in advance.
+    /// Number of guesses, half in and half out, fixed in advance.
     pub guesses: u32,
-    /// Number of right guesses.
+    /// Number of correct guesses.
     pub correct: u32,
-    /// The view of the adversary.
+    /// View of the adversary.
     pub adversary: &'static str,
-    /// The source of the bound.
+    /// Source of the bound.
     pub bound: &'static str,
-    /// Seed of all randomness, where it was given.
+    /// Seed of all randomness, if given.
     pub seed: Option<u64>,
-    /// The backend.
+    /// Name and version of the backend.
     pub backend: String,
-    /// File of the canary model, where it was kept: not a result.
+    /// File of the canary model, if it is stored. It is not a result.
     pub model: Option<String>,
 }
 
 impl CanaryAudit {
-    /// The confidence in percent, without the rounding of the product.
+    /// Returns the confidence in percent, without the rounding error of the product.
     pub fn percent(&self) -> f64 {
         (100.0 * self.confidence * 1e9).round() / 1e9
     }
@@ -160,7 +163,9 @@ impl fmt::Display for CanaryAudit {
     }
 }
 
-/// Trains `run` once with canaries, and guesses. Gives the record, and the canary model's parameters; `told` hears of progress.
+/// Trains `run` once with canaries, and guesses.
+///
+/// Returns the record and the parameters of the canary model. `told` is the progress callback.
 ///
 /// # Errors
 ///
@@ -201,10 +206,10 @@ pub fn canary(
     Ok((audit, params))
 }
 
-/// Right ones among `guesses` guesses: the highest scores are guessed in, the lowest out.
+/// Returns the number of correct guesses. The highest scores are guessed in, the lowest out.
 fn right(scores: &[f64], included: &[bool], guesses: u32) -> u32 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
-    // Stable: ties are in the canaries' order, which says nothing of their coins.
+    // The sort is stable: ties keep the canaries' order, which is independent of their trials.
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     let half = guesses as usize / 2;
     let guessed_in = order[..half].iter().filter(|canary| included[**canary]).count();
@@ -212,7 +217,7 @@ fn right(scores: &[f64], included: &[bool], guesses: u32) -> u32 {
     (guessed_in + guessed_out) as u32
 }
 
-/// Training with canaries, on its way to their scores.
+/// Step loop that trains with canaries and scores them.
 pub(super) struct Inserted<'a> {
     pub(super) run: &'a Run,
     pub(super) options: CanaryOptions,
@@ -222,7 +227,7 @@ pub(super) struct Inserted<'a> {
 }
 
 impl StepLoop for Inserted<'_> {
-    /// A score a canary, higher where it seems to be in; and the parameters.
+    /// A score for each canary, higher if it seems to be in the data, and the parameters.
     type End = (Vec<f64>, Vec<f32>);
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
@@ -293,15 +298,16 @@ impl StepLoop for Inserted<'_> {
     }
 }
 
-/// Gradients of canaries in clips: the clip shortens them.
+/// Norm of a canary's gradient, in clips. Clipping then shortens it to the clip.
 const LONG: f32 = 16.0;
 
-/// The observation of a canary at one step.
+/// Parameters of the observation of a canary at one step.
 struct Seen {
-    /// The clip, in units of what hides it.
+    /// The clip, in standard deviations of what hides the canary.
     clip: f64,
     rate: f64,
-    /// Standard deviation of what hides it, in units of the noise: the noise, and the other canaries that lie along it.
+    /// Standard deviation of what hides the canary, in units of the noise. This is the noise and the other canaries
+    /// that lie along its direction.
     hiding: f64,
 }
 
@@ -312,7 +318,9 @@ impl Seen {
         Self { clip: clip / hiding, rate, hiding }
     }
 
-    /// The logarithm of how much likelier `along` is of a canary that is in, drawn at the rate, than of one that is out:
+    /// Returns the log-likelihood ratio of `along`, for a canary that is in the data against a canary that is out. A
+    /// canary in the data is drawn at the sampling rate.
+    ///
     /// `ln(1 − q + q·e^x)`, `x = zc − c²/2`, without overflow.
     fn evidence(&self, along: f64) -> f64 {
         let Self { clip, rate, hiding } = *self;
@@ -329,7 +337,7 @@ mod tests {
     fn evidence_is_log_likelihood_ratio() {
         for (clip, rate) in [(0.3, 0.01), (2.0, 0.5), (2.0, 1.0)] {
             let seen = Seen { clip, rate, hiding: 1.0 };
-            // Its exponential has the mean 1 over the noise of a canary that is out.
+            // Its exponential has mean 1 over the noise of a canary that is out.
             let density = |z: f64| (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
             let points = (-12_000..12_000).map(|i| f64::from(i) / 1000.0);
             let mean: f64 = points.map(|z| seen.evidence(z).exp() * density(z) / 1000.0).sum();

@@ -1,4 +1,4 @@
-//! Mechanisms that are broken on purpose, in tests alone, and the audit that catches each.
+//! Mechanisms that are broken on purpose, for tests only, and the audit that catches each of them.
 //!
 //! | broken | caught by |
 //! | --- | --- |
@@ -35,7 +35,7 @@ use std::collections::HashSet;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 
-/// The digits, by a model of the folder of models.
+/// Returns a run on the digits with `model` from `onnx-models`.
 fn run(model: &str, budget: Budget, epochs: f64) -> Run {
     run_with(model, budget, epochs, |_| {})
 }
@@ -73,17 +73,17 @@ fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
         .unwrap()
 }
 
-/// A fault of a trainer: it changes the gradients of a step's samples before the core sees them.
+/// Fault of a trainer: it changes the gradients of a step's samples before the core sees them.
 type Break = fn(Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)>;
 
-/// Workers whose gradients are broken.
+/// Workers with a fault in their gradients.
 struct Broken<'a> {
     run: &'a Run,
     honest: PerSampleGradients<SumWord<i64>>,
     how: Break,
 }
 
-/// Keeps every gradient.
+/// Collects every gradient.
 #[derive(Default)]
 struct Collect(Vec<(u32, Vec<f32>)>);
 
@@ -102,7 +102,7 @@ impl Accumulate<Exact> for Broken<'_> {
         at: GradsAt<'_>,
         mut grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
-        // Honest gradients, by a step beside this one that is dropped.
+        // Correct gradients come from a second step, which is dropped.
         let layers = step_loop::layers(self.run);
         let (step, mut state) = step_loop::step(self.run, mechanism(self.run), (), &layers, |o, s| (o, s)).unwrap();
         let mut beside = Account::new(1).open(&step, &mut state).unwrap();
@@ -132,7 +132,7 @@ fn digits() -> Run {
     run("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 1.0)
 }
 
-// Honest workers pass every check, and so does the harness for faulty ones.
+// Correct workers pass every check, and so does the harness for faulty workers.
 #[test]
 fn honest_workers_and_harness_pass() {
     let run = digits();
@@ -146,7 +146,7 @@ fn broken(run: &Run, how: Break) -> Broken<'_> {
     Broken { run, honest: workers(run), how }
 }
 
-/// The sum of the raw gradients is one gradient to the core, and clipped as one.
+/// Passes the sum of the raw gradients to the core as one gradient, so the core clips the sum.
 fn clip_after_the_sum(samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)> {
     let mut sum = vec![0.0; samples.first().map_or(0, |(_, gradient)| gradient.len())];
     for (_, gradient) in samples.iter().filter(|(_, gradient)| gradient.iter().all(|x| x.is_finite())) {
@@ -155,14 +155,14 @@ fn clip_after_the_sum(samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)> {
     if sum.is_empty() { vec![] } else { vec![(u32::MAX, sum)] }
 }
 
-/// As the sums of a loss that is a mean over the batch that came.
+/// Scales a gradient as if the loss were a mean over the realised batch.
 fn over_the_batch_that_came(mut samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)> {
     let came = samples.iter().filter(|(_, gradient)| gradient.iter().all(|x| x.is_finite())).count() as f32;
     samples.iter_mut().for_each(|(_, gradient)| gradient[640] *= 128.0 / came);
     samples
 }
 
-/// A gradient that a witness never sees is judged by its sum alone.
+/// Hides the gradients from the observer, so that only the sum is checked.
 struct Unseen<G>(G);
 
 impl<G: Accumulate<Exact>> Accumulate<Exact> for Unseen<G> {
@@ -192,7 +192,7 @@ fn replay_locates_clipping_after_sum() {
     for violation in caught {
         println!("{violation}");
         let names = ["weight", "bias"];
-        // By more than the clip, or at all where samples only lie in other rows.
+        // Either the sum moves by more than the clip, or it changes when samples only move to other rows.
         let moved = ["the clipped sum moved by ", "samples in other rows, chunks and workers: the sum moved by "];
         assert!(moved.iter().any(|moved| violation.what.starts_with(moved)), "{violation}");
         assert!(violation.coordinate.is_some() && violation.step < 3, "{violation}");
@@ -215,11 +215,11 @@ fn replay_detects_realised_divisor() {
         assert_eq!(violation.coordinate, Some(0), "{violation}");
         assert_ne!(violation.sample, of(name).sample);
     }
-    // As many samples came: nothing to see there.
+    // The realised batch has the same size here, so the fault is invisible.
     assert_eq!(of("one sample replaced by a duplicate").violation, None);
 }
 
-/// Charges and draws of steps of which the second is drawn for twice.
+/// Charges and draws of steps. The second step draws twice.
 #[test]
 fn detects_batch_without_charge() {
     let run = digits();
@@ -250,7 +250,7 @@ fn detects_batch_without_charge() {
     }
 }
 
-/// Keeps everything that is released.
+/// Collects everything that is released.
 #[derive(Clone)]
 struct Keep;
 
@@ -268,8 +268,9 @@ impl Optimizer<Vec<f32>> for Keep {
     }
 }
 
-/// Returns true if all blocks of noise that so many empty steps of a run release are different. A step that is opened by a ledger of its
-/// own has the number, hence the noise, of the first.
+/// Returns true if all blocks of noise that `steps` empty steps of a run release are different.
+///
+/// With `reuses`, a new ledger opens each step. The step then has the number of the first step, and so its noise.
 fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     let layers = step_loop::layers(run);
     let (step, mut state) = step_loop::step(run, mechanism(run), (), &layers, |_, _| (Keep, vec![])).unwrap();
@@ -288,7 +289,7 @@ fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     })
 }
 
-// The check for distinct blocks detects noise that is used again.
+// The check for distinct blocks detects reused noise.
 #[test]
 fn detects_reused_noise() {
     let run = run("digits-mlp.onnx", Budget::NoiseMultiplier(1.0), 1.0);
@@ -297,21 +298,21 @@ fn detects_reused_noise() {
     assert!(!blocks_are_distinct(&run, 2, true));
 }
 
-/// A run with correlated noise.
+/// Returns a run with correlated noise.
 fn correlated(noise: &str, sampler: Sampler) -> Run {
     run_with("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 4.0, |config| {
         (config.noise_correlation, config.sampler) = (noise.parse().unwrap(), sampler);
     })
 }
 
-/// The claims that the audit of the mechanism refutes.
+/// Returns the claims that the audit of the mechanism refutes.
 fn refuted(run: &Run) -> Vec<String> {
     let options = MechanismOptions { precision: 0.1, seed: Some(3) };
     let audit = audit_mechanism(run, options, &mut |_| {}).unwrap();
     audit.findings.into_iter().filter(|finding| !finding.holds).map(|finding| finding.what).collect()
 }
 
-// Right correlated noise is not refuted, in a fixed order and with cyclic draws.
+// The audit does not refute correct correlated noise, in a fixed order and with cyclic draws.
 #[test]
 fn correct_correlated_noise_is_not_refuted() {
     for (noise, sampler) in [
@@ -326,30 +327,30 @@ fn correct_correlated_noise_is_not_refuted() {
     }
 }
 
-// Each way in which a run may leave what correlated noise is priced for is found.
+// The audit detects each deviation of a run from the correlated noise that is accounted for.
 #[test]
 fn detects_broken_correlated_noise() {
     let finds = |run: &Run, what: &str| {
         let refuted = refuted(run);
         assert!(refuted.iter().any(|finding| finding.contains(what)), "{what}: {refuted:?}");
     };
-    // Poisson draws may bring a sample at neighbouring steps.
+    // Poisson draws may repeat a sample at neighbouring steps.
     let mut run = correlated("blt:2", Sampler::MinSeparation);
     run.config.sampler = Sampler::Poisson;
     run.price.terms.event_rate = run.price.terms.rate;
     finds(&run, "the steps of a sample are as far apart as is priced");
-    // Half the noise that is planned.
+    // Half of the planned noise.
     let mut run = correlated("blt:2", Sampler::MinSeparation);
     run.price.terms.correlated.as_mut().unwrap().sigma /= 2;
     finds(&run, "deviation of the noise, all of it");
     finds(&run, "the event of each step is the one that is planned");
-    // Draws of a group at more than the priced rate.
+    // Draws of a group at more than the accounted sampling rate.
     let mut run = correlated("banded:4", Sampler::CyclicPoisson);
     run.price.terms.event_rate = Rate::of(1, 2).unwrap();
     finds(&run, "the event of each step is the one that is planned");
 }
 
-/// A run with all private releases beside its steps.
+/// Returns a run with every private release besides its steps.
 fn with_releases() -> Run {
     run_with("digits-linear.onnx", Budget::Epsilon(3.0), 2.0, |config| {
         config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
@@ -358,7 +359,7 @@ fn with_releases() -> Run {
     })
 }
 
-// Releases beside the steps are audited, and hold; noise that is not the priced one is found.
+// Releases besides the steps pass the audit. The audit detects noise that differs from the accounted noise.
 #[test]
 fn private_releases_are_audited() {
     let run = with_releases();
@@ -378,7 +379,7 @@ fn private_releases_are_audited() {
     assert_eq!(found, ["held-out: the event of a release is the one that is planned"]);
 }
 
-// Batches of a fixed size, groups in turn and cut draws are audited, too.
+// The audit covers batches of a fixed size, groups in turn and truncated draws.
 #[test]
 fn every_sampler_is_audited() {
     for sampler in [Sampler::Shuffled, Sampler::MinSeparation, Sampler::CyclicPoisson] {
@@ -400,16 +401,16 @@ fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {
     (audit.refuted, audit.epsilon_lower)
 }
 
-/// The run claims ε = 1 with the noise that this takes, and runs with a part of it.
+/// Returns a run that claims ε = 1, but adds only the share `part` of the required noise.
 fn with_less_noise(part: f64) -> Run {
     let mut run = run("digits-mlp.onnx", Budget::Epsilon(1.0), 4.0);
     let sigma = f64::from(run.price.terms.sigma_grid.unwrap()) * part;
-    // The least σ that the core prices at this grid: next to no noise.
+    // The smallest σ that the accountant accepts at this grid: almost no noise.
     run.price.terms.sigma_grid = Some((sigma as u32).max(3_239));
     run
 }
 
-// At a claim of one, the audit refutes no noise and an eighth of the noise.
+// At a claim of ε = 1, the audit refutes no noise and an eighth of the noise.
 #[test]
 fn audit_refutes_missing_or_weak_noise() {
     for canaries in [Canaries::Dirac, Canaries::Random] {
@@ -422,7 +423,7 @@ fn audit_refutes_missing_or_weak_noise() {
     }
 }
 
-/// The short form of the record in `benches/record/audit.md`.
+/// Short form of the record in `benches/record/audit.md`.
 #[test]
 fn correct_runs_are_not_refuted() {
     for (epsilon, trace) in [(1.0, 0.0), (8.0, 0.5)] {

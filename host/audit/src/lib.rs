@@ -1,14 +1,15 @@
-//! Audits: checks of a run's privacy by what it does, not by what it claims.
+//! Audits: checks of a run's privacy by its behaviour, not by its claim.
 //!
-//! - [`mechanism`](mod@mechanism) runs the trainer on made data and tests what the price assumes of it: noise, draws, divisor, clip, counts,
-//!   ledger.
-//! - [`neighbours`] replays the steps of a run with the same randomness on neighbouring data sets, and holds them to the laws that
-//!   the accountant takes for granted. It refutes a wrong mechanism by one example, in exact arithmetic.
-//! - [`canary`](mod@canary) trains once with made-up samples in the data by coin flips, guesses the coins from what is released, and
-//!   turns right guesses into a lower bound on ε. It refutes a wrong claim by statistics, whatever the reason.
+//! - [`mechanism`](mod@mechanism) runs the trainer on synthetic data and tests what the accountant assumes: noise,
+//!   draws, divisor, clip, counts, ledger.
+//! - [`neighbours`] replays the steps of a run with the same randomness on neighbouring data sets. It checks the
+//!   properties that the accountant assumes. One example in exact arithmetic refutes a wrong mechanism.
+//! - [`canary`](mod@canary) trains once with synthetic samples that Bernoulli trials insert into the data. It guesses
+//!   the outcomes from what is released, and turns correct guesses into a lower bound on ε. Statistics refute a wrong
+//!   claim, whatever the reason.
 //!
-//! None of them proves that a claim holds. All run the trainer's own step, workers and graphs; nothing that they make is offered as
-//! a result. Mechanisms that are broken on purpose are in the tests alone, each caught by the audit that can see it.
+//! None of them proves that a claim holds. All run the trainer's own step, workers and graphs. Their outputs are not
+//! results. Mechanisms that are broken on purpose are in the tests only. The audit that can detect each of them does.
 
 pub mod bound;
 pub mod canary;
@@ -28,29 +29,29 @@ use serde::Serialize;
 /// Version of the records that audits write.
 pub const VERSION: u32 = 1;
 
-/// The record of [`mechanism`](mod@mechanism), in a run's folder.
+/// File of the record of [`mechanism`](mod@mechanism), in a run's folder.
 pub const MECHANISM: &str = "audit-mechanism.json";
-/// File of the audit [`neighbours`].
+/// File of the record of [`neighbours`].
 pub const NEIGHBOURS: &str = "audit-neighbours.json";
-/// File of the audit [`canary`](mod@canary).
+/// File of the record of [`canary`](mod@canary).
 pub const CANARY: &str = "audit-canary.json";
 
-/// The claim that a run makes, by which an audit's record is known to be of the same settings.
+/// Claim of a run. It shows if an audit's record belongs to the same settings.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Claim {
     /// ε of the whole run.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// The smallest σ of a draw over the sensitivity, all its releases together.
+    /// Smallest σ of a step over the sensitivity, with all its releases together.
     pub noise_multiplier: f64,
-    /// The rate.
+    /// Sampling rate.
     pub sampling_rate: f64,
-    /// Draws.
+    /// Number of steps.
     pub steps: u32,
     /// `pld` or `rdp`.
     pub accountant: Accountant,
-    /// `dp-sgd`, `doppler`, …
+    /// Name of the method: `dp-sgd`, `doppler`, …
     pub method: String,
     /// Number of trained parameters.
     pub parameters: usize,
@@ -59,7 +60,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The claim of `run`.
+    /// Returns the claim of `run`.
     #[must_use]
     pub fn new(run: &Run) -> Self {
         Self {
@@ -76,11 +77,11 @@ impl Claim {
     }
 }
 
-/// Refuses a run that claims nothing.
+/// Rejects a run without a privacy claim.
 ///
 /// # Errors
 ///
-/// The run is not private: the error names the setting.
+/// The run is not private. The error names the setting.
 pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
     if config.is_not_private() {
         let problem = "the run claims no privacy, so there is nothing to audit; leave it out";
@@ -89,13 +90,15 @@ pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// Refuses what neighbours and canaries cannot replay: draws that are others with one sample more or less, and a release before the first
-/// step. Refuses a run that claims nothing.
+/// Rejects a run that `neighbours` and `canary` cannot replay, and a run without a privacy claim.
+///
+/// They cannot replay draws that depend on the number of samples, or a release before the first step.
 ///
 /// # Errors
 ///
-/// The error names the setting. Samples are not drawn by coins of their own at each step, or draws are cut. Features are normalised by a
-/// release, a count is released, or the frozen part is computed once. Or the run is not private.
+/// The error names the setting. Samples are not drawn by independent trials at each step, or draws are truncated.
+/// Features are normalised by a release, a count is released, or the frozen part is computed once. Or the run is not
+/// private.
 pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     check_claim(config)?;
     if let Some(bounds) = &config.normalize_private {
@@ -122,7 +125,7 @@ pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     Err(SettingError::new(setting, value, problem).into())
 }
 
-/// A number from the operating system, where the user gave none.
+/// Returns the user's seed, or a number from the operating system.
 fn seed_or_drawn(seed: Option<u64>) -> Result<u64, TrainError> {
     match seed {
         Some(seed) => Ok(seed),

@@ -1,24 +1,24 @@
-//! The mechanism as it is built, held against what the price assumes of it.
+//! Tests of the built mechanism against the assumptions of the accountant.
 //!
-//! The trainer itself runs, on made data and with keys of its own, while an observer sees each step before its release and each
-//! release. The configuration is the user's: method, noise, grid, clip, rate, optimizer, ledger, workers. Noise is what was released
-//! less the sum before it.
+//! The trainer itself runs, on synthetic data and with its own keys. An observer sees each step before its release, and
+//! each release. The configuration is the user's: method, noise, grid, clip, sampling rate, optimizer, ledger, workers.
+//! The noise is the release minus the sum before it.
 //!
-//! | course | network | what it shows |
+//! | course | network | what it tests |
 //! | --- | --- | --- |
-//! | `own` | the user's, on made samples of its shapes | each tensor of the real network, the ledger's file at each step |
-//! | `wide` | made, as many parameters as one step needs | each step |
-//! | `narrow` | made, 18 parameters, as many steps as a coordinate needs | each coordinate, each count, each window of steps, coins of few samples |
-//! | `draws` | made, 18 parameters, the run's own number of samples | each sample's rate, sums and counts against known gradients |
-//! | `samples` | none: the trainer's sampler alone, over the run's own number of samples | rates, sizes, pairs, shared coins |
-//! | `tails` | made, steps without a sample | noise far out, clamped noise |
-//! | `normalize` | made, one release of means and deviations | its noise, sums, charge, and how far a row moves it |
-//! | `non-finite` | made, one release of a count a run | its noise, charge, and how far a row moves it |
-//! | `held-out` | made, noisy figures of held-out rows | the same of them |
-//! | `restarts` | made, steps of one run over four lives | numbers and noise after a crash |
+//! | `own` | the user's, on synthetic samples of its shapes | each tensor of the network, the ledger file |
+//! | `wide` | synthetic, as many parameters as one step needs | each step |
+//! | `narrow` | synthetic, 18 parameters, steps as a coordinate needs | each coordinate, count and step, a few trials |
+//! | `draws` | synthetic, 18 parameters, the run's number of samples | rates, sums and counts against known gradients |
+//! | `samples` | none: the sampler alone, over the run's samples | rates, sizes, pairs, shared trials |
+//! | `tails` | synthetic, steps without a sample | noise far out, clamped noise |
+//! | `normalize` | synthetic, one release of means and deviations | noise, sums, charge, sensitivity to a row |
+//! | `non-finite` | synthetic, one release of a count in a run | noise, charge, sensitivity to a row |
+//! | `held-out` | synthetic, noisy figures of held-out rows | noise, sums, charges, sensitivity to a row |
+//! | `restarts` | synthetic, steps of one run over four lives | numbers and noise after a crash |
 //!
-//! All tests together refute a right mechanism with a probability of at most [`ERROR_RATE`]: the p-values are upper bounds, and each
-//! test has an equal share. Laws, such as the order of charges, need no chance.
+//! All tests together refute a correct mechanism with a probability of at most [`ERROR_RATE`]. The p-values are upper
+//! bounds, and each test has an equal share. Exact checks, such as the order of charges, need no share.
 
 mod across;
 mod auditor;
@@ -55,32 +55,32 @@ use tests_of::Tests;
 /// Options of the audit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MechanismOptions {
-    /// The smallest deviation of the noise that is found at each step and coordinate, as a share: from 0.001 to 0.5.
+    /// Smallest relative deviation of the noise that the audit detects at each step and coordinate: 0.001 to 0.5.
     pub precision: f64,
-    /// Seed of all randomness; keys from the operating system if not given.
+    /// Seed of all randomness. If absent, keys come from the operating system.
     pub seed: Option<u64>,
 }
 
-/// The result: `audit-mechanism.json`.
+/// Record of the audit: `audit-mechanism.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MechanismAudit {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
-    /// `mechanism`.
+    /// Always `mechanism`.
     pub audit: &'static str,
-    /// True if everything holds.
+    /// True if every test and check passes.
     pub holds: bool,
-    /// Of the run that was audited.
+    /// Claim of the audited run.
     pub claim: Claim,
-    /// The probability that a right mechanism is refuted, at most.
+    /// Upper bound on the probability that a correct mechanism is refuted.
     pub error_rate: f64,
-    /// Tests that share it.
+    /// Number of tests that share it.
     pub tests: u64,
     /// See [`MechanismOptions::precision`].
     pub precision: f64,
-    /// Seed of all randomness, where it was given.
+    /// Seed of all randomness, if given.
     pub seed: Option<u64>,
-    /// The backend.
+    /// Name and version of the backend.
     pub backend: String,
     /// The courses that ran.
     pub courses: Vec<CourseRecord>,
@@ -88,7 +88,7 @@ pub struct MechanismAudit {
     pub findings: Vec<Finding>,
 }
 
-/// Audits the mechanism of `run`; `told` hears of progress.
+/// Audits the mechanism of `run`. `told` is the progress callback.
 ///
 /// # Errors
 ///

@@ -1,24 +1,28 @@
-//! Record and replay on neighbouring data: one step after the other, the same randomness on the data set and on its neighbours, held
-//! to the laws that every accountant takes for granted. After "Re:cord-play" (arXiv 2602.17454), which found 13 violations in 12
-//! libraries.
+//! Record and replay on neighbouring data: each step runs with the same randomness on the data set and on its
+//! neighbours.
 //!
-//! An accountant prices a release by what one sample can change before the noise is added, whatever was released so far. So the
-//! history is recorded on the data set and replayed on its neighbours: each step starts from the parameters and the memory that
-//! releases on the data set left, and is taken on all of them, up to the clipped sum, which is where the mechanism adds its noise.
-//! Then must hold, for each neighbour:
+//! The audit checks the properties that every accountant assumes. After "Re:cord-play" (arXiv 2602.17454), which found
+//! 13 violations in 12 libraries.
 //!
-//! 1. the same step at the same address, of the same price and clip; the same draw but for a sample that was added; as many
-//!    charges persisted as draws made;
-//! 2. every other sample's mixed gradient has the same bits, hence adds the same;
-//! 3. the clipped sum moves by at most the clip, twice the clip where a sample is replaced: squares of integers in 128 bits, of the
-//!    whole and of each layer that is clipped on its own. A sample that was not drawn, or was added and is not finite, moves no
-//!    unit. Sums of floats are held to the clip and a bound on their rounding;
-//! 4. counts of norms, as the step holds them, move by one, by two where a sample is replaced.
+//! An accountant bounds what one sample can change in a release before the noise is added, whatever was released so
+//! far. So the history is recorded on the data set and replayed on its neighbours. Each step starts from the parameters
+//! and the state that releases on the data set left. All data sets take the step up to the clipped sum, at which the
+//! mechanism adds its noise. These properties must hold for each neighbour:
 //!
-//! Where a sample lies must not matter: the same samples in other rows, chunks and workers have the same sum and counts, bit for bit.
+//! 1. The step has the same address, event and clip. The draw is the same except for a sample that was added. The
+//!    number of persisted charges equals the number of draws.
+//! 2. Every other sample's combined gradient has the same bits, so it adds the same values.
+//! 3. The clipped sum moves by at most the clip, or twice the clip if a sample is replaced. The audit compares squares
+//!    of integers in 128 bits, for the whole and for each layer with its own clip. A sample that was not drawn, or was
+//!    added and is not finite, moves the sum by zero. Sums of floats are compared with the clip plus a bound on their
+//!    rounding.
+//! 4. Counts of norms, as the step stores them, move by one, or by two if a sample is replaced.
 //!
-//! What is replayed is the trainer's own step, workers and graphs. The randomness is a simulation's, chosen so that the samples that
-//! differ are drawn; nothing is released.
+//! The position of a sample must not matter. The same samples in other rows, chunks and workers have the same sum and
+//! counts, bit for bit.
+//!
+//! The replay runs the trainer's own step, workers and graphs. The randomness is a simulation's, chosen such that the
+//! samples that differ are drawn. Nothing is released.
 
 mod case;
 mod law;
@@ -45,70 +49,70 @@ use law::{CheckFailure, Checks, Side};
 use serde::Serialize;
 use std::fmt;
 
-/// Seeds that are tried for one that draws the added sample.
+/// Number of seeds that are tried to draw the added sample.
 const TRIES: u64 = 4096;
 
 /// Options of the audit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighbourOptions {
-    /// Steps that are replayed, at most those of the run.
+    /// Number of replayed steps, at most those of the run.
     pub steps: u32,
-    /// Start of the search for the replay's seed; from the operating system if not given.
+    /// First seed of the search for the replay's seed. If absent, it comes from the operating system.
     pub seed: Option<u64>,
 }
 
-/// The result: `audit-neighbours.json`.
+/// Record of the audit: `audit-neighbours.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NeighbourAudit {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
-    /// `neighbours`.
+    /// Always `neighbours`.
     pub audit: &'static str,
-    /// True if no law was broken.
+    /// True if no check failed.
     pub holds: bool,
-    /// Of the run that was replayed.
+    /// Claim of the replayed run.
     pub claim: Claim,
-    /// Steps replayed.
+    /// Number of replayed steps.
     pub steps: u32,
     /// Seed of the replay.
     pub seed: u64,
-    /// The backend.
+    /// Name and version of the backend.
     pub backend: String,
-    /// `compared bit for bit`, or why not.
+    /// `compared bit for bit`, or the reason for no comparison.
     pub other_samples: &'static str,
-    /// One a neighbour.
+    /// Verdict for each neighbour.
     pub cases: Vec<Verdict>,
 }
 
-/// The result for one neighbour.
+/// Verdict for one neighbour.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
-    /// In a few words.
+    /// Short description.
     pub case: String,
-    /// The difference.
+    /// Kind of difference.
     pub change: Change,
-    /// The sample that comes in.
+    /// Kind of the sample that is added or substituted.
     pub made: Option<Made>,
-    /// The sample that differs.
+    /// Index of the sample that differs.
     pub sample: u32,
-    /// Steps that drew it.
+    /// Number of steps that drew it.
     pub drawn: u32,
-    /// The first law broken.
+    /// First failed check.
     pub violation: Option<Violation>,
 }
 
-/// The place of a failed check.
+/// Location of a failed check.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Violation {
-    /// The step, counted from 0.
+    /// Step, counted from 0.
     pub step: u32,
-    /// The sample.
+    /// Index of the sample.
     pub sample: u32,
-    /// The parameter and the coordinate in it, flat, where the law is of coordinates.
+    /// Parameter, if the check concerns coordinates.
     pub parameter: Option<String>,
-    /// See `parameter`.
+    /// Flat coordinate in `parameter`.
     pub coordinate: Option<usize>,
-    /// The check.
+    /// Description of the failed check.
     pub what: String,
 }
 
@@ -122,7 +126,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Replays steps of `run` on neighbours of its data; `told` hears of progress.
+/// Replays steps of `run` on neighbours of its data. `told` is the progress callback.
 ///
 /// # Errors
 ///
@@ -155,7 +159,7 @@ pub fn neighbours(
     })
 }
 
-/// The randomness, and the samples that differ.
+/// The randomness of a replay, and the samples that differ.
 pub(super) struct Chosen {
     seed: u64,
     generator: RunGenerator,
@@ -164,7 +168,8 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The first seed from `seed` on that draws the sample behind the last, and the samples that it draws most often.
+    /// Searches from `seed` for the first seed that draws the sample after the last, and chooses the samples drawn most
+    /// often.
     pub(super) fn new(run: &Run, steps: u32, seed: Option<u64>) -> Result<Self, TrainError> {
         let split = &run.data.train;
         let last = split.len();
@@ -196,7 +201,7 @@ impl Chosen {
     }
 }
 
-/// The replay, on its way to verdicts.
+/// Step loop that replays a run and returns verdicts.
 pub(super) struct Replay<'a> {
     pub(super) run: &'a Run,
     pub(super) steps: u32,
@@ -222,7 +227,7 @@ impl StepLoop for Replay<'_> {
         let mut split = run.data.train.in_memory()?;
         let cases = Case::all(&split, chosen.index, chosen.donor);
         let laws = Checks { grid_bits: run.config.grid_bits, layers: &layers };
-        // It goes on by what the data set releases, and is looked at from its neighbours.
+        // The releases on the data set drive the replay. Each neighbour is only observed.
         let mut replayed = Driven {
             run,
             step: &step,
@@ -256,7 +261,7 @@ impl StepLoop for Replay<'_> {
                 }
             }
             if moved.violation.is_none() {
-                // Without a witness: as the trainer takes them.
+                // Without an observer, as in the trainer.
                 let seen = replayed.sum_probe(&split, &mut beside, Order::Moved, None)?;
                 moved.drawn += u32::from(seen.draw.len() > 1);
                 moved.violation = laws.moved(&base_side.sum_probe, &seen).err().map(|(what, coordinate)| {
@@ -277,7 +282,7 @@ fn verdict(case: &Case) -> Verdict {
     Verdict { case: case.name(), change: case.change, made: case.made, sample: case.index, drawn: 0, violation: None }
 }
 
-/// Of the data set itself, with its samples moved.
+/// Returns the verdict on the data set itself, with its samples moved.
 fn moved_verdict() -> Verdict {
     let case = "no sample changed, all in other rows, chunks and workers".into();
     Verdict { case, change: Change::Moved, made: None, sample: 0, drawn: 0, violation: None }
@@ -289,14 +294,15 @@ where
     G: Accumulate<M>,
     StepSum: From<Vec<M::Word>>,
 {
-    /// The coming step on `split`.
+    /// Takes the next step on `split`.
     fn side(&mut self, split: &Split, account: &mut Account) -> Result<Side, TrainError> {
         let mut watch = Watch { samples: vec![] };
         let sum_probe = self.sum_probe(split, account, Order::Drawn, Some(&mut watch))?;
         Ok(Side { sum_probe, samples: watch.samples })
     }
 
-    /// The place of a breach, in the model's names; if a gradient moved, found by computing it again on both sides.
+    /// Locates a failed check in the model's names. If a gradient moved, computes it again on both data sets to find
+    /// the coordinate.
     fn violation(
         &mut self,
         step: u32,
@@ -328,7 +334,7 @@ where
     }
 }
 
-/// The parameter that holds coordinate `at` of the flat gradient, and the coordinate in it.
+/// Returns the parameter that contains coordinate `at` of the flat gradient, and the coordinate in it.
 fn place(run: &Run, at: usize) -> Option<(String, usize)> {
     let mut left = at;
     let layout = ParamLayout::new(&run.model.grad);
@@ -353,7 +359,7 @@ impl GradientObserver for Watch {
     }
 }
 
-/// Keeps one sample's gradient.
+/// Copies one sample's gradient.
 struct Keep {
     sample: u32,
     bits: Vec<u32>,

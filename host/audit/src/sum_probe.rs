@@ -1,8 +1,8 @@
-//! The sum of a step, which has no accessor: the one place where it is read, for audits.
+//! Probe of a step's sum. The sum has no accessor, and this is the only place that reads it, for audits.
 //!
-//! A step is opened beside the run, on the run's own state with a ledger of its own; the workers gather into it; it is read
-//! by the core's access for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
-//! mechanism would have added its noise to.
+//! The probe opens a step next to the run, on the run's own state and with a separate ledger. The workers accumulate
+//! into it. The core's access for audits reads the sum, and the step is dropped instead of finished. Nothing is
+//! released and no state changes. The sum is exactly what the mechanism would have added its noise to.
 
 use damper_access::Unreleased;
 use damper_core::accounting::{Ledger, Record, SampledGaussian, Store};
@@ -17,10 +17,10 @@ use damper_train::inside::worker::{Accumulate, GradientObserver, Opened, RunStep
 use damper_train::{Run, TrainError};
 use std::convert::Infallible;
 
-/// Charges, and the draws that were made for them.
+/// Charges, and the draws that they cover.
 pub(super) struct Account {
     ledger: Ledger<Paid>,
-    /// Draws made.
+    /// Number of draws.
     pub(super) draws: u32,
 }
 
@@ -36,12 +36,12 @@ impl Store for Paid {
 }
 
 impl Account {
-    /// An account of so many steps.
+    /// Creates an account of `steps` steps.
     pub(super) fn new(steps: u32) -> Self {
         Self::at(steps, 0)
     }
 
-    /// An account of which so many were charged and drawn.
+    /// Creates an account with `paid` steps charged and drawn.
     pub(super) fn at(steps: u32, paid: u32) -> Self {
         Self { ledger: Ledger::resume(Paid(paid), steps, paid), draws: paid }
     }
@@ -68,32 +68,32 @@ impl Account {
 /// Observations of a step before its release.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SumProbe {
-    /// Its number: the address of its noise and its draw.
+    /// Number of the step: the address of its noise and its draw.
     pub(super) number: u32,
-    /// The event that is accounted for it.
+    /// Event that the accountant charges for it.
     pub(super) event: SampledGaussian,
-    /// Its clip.
+    /// Clip of the step.
     pub(super) clip: f32,
-    /// Digests of where each sample's gradient is taken, and with which weight.
+    /// Digests of each evaluation point, with its weight.
     pub(super) points: Vec<(u64, u32)>,
-    /// The samples drawn.
+    /// Drawn samples.
     pub(super) draw: Vec<u32>,
-    /// The clipped sum.
+    /// Clipped sum.
     pub(super) sum: StepSum,
-    /// The counts, without noise.
+    /// Counts without noise.
     pub(super) counts: Vec<i32>,
 }
 
-/// In which order the samples of a draw reach the workers.
+/// Order in which the samples of a draw reach the workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// Ascending, as they were drawn.
+    /// Ascending, as drawn.
     Drawn,
-    /// Each in another row, most in another chunk or at another worker.
+    /// Each sample is in another row, and most are in another chunk or at another worker.
     Moved,
 }
 
-/// The trainer's parts, as an audit steps them.
+/// Parts of the trainer that an audit steps.
 pub(super) struct Driven<'a, M: Trained, O, OS, G> {
     pub(super) run: &'a Run,
     pub(super) step: &'a RunStep<'a, M, O>,
@@ -102,7 +102,7 @@ pub(super) struct Driven<'a, M: Trained, O, OS, G> {
     pub(super) params: Vec<f32>,
     pub(super) generator: &'a RunGenerator,
     pub(super) draw: Draw<'a>,
-    /// Samples behind the split that are drawn and not gathered.
+    /// Samples after the split that are drawn but not gathered.
     pub(super) others: u32,
 }
 
@@ -113,7 +113,7 @@ where
     G: Accumulate<M>,
     StepSum: From<Vec<M::Word>>,
 {
-    /// The coming step on `split`, which is not released.
+    /// Takes the next step on `split` without a release.
     pub(super) fn sum_probe(
         &mut self,
         split: &Split,
@@ -140,7 +140,8 @@ where
         Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })
     }
 
-    /// The coming step on `split`, released: the parameters move. `add` adds what comes beside the split.
+    /// Takes the next step on `split` and releases it, which updates the parameters. `add` adds contributions from
+    /// outside the split.
     pub(super) fn advance(
         &mut self,
         split: &Split,

@@ -1,5 +1,5 @@
-//! The extension module `damper._damper`: the command for Python. It has no mathematics: it hands settings and arrays to the command and
-//! gives back what that answers.
+//! The extension module `damper._damper`: the command for Python. It has no mathematics: it passes settings and arrays
+//! to the command and returns its answer.
 
 use damper::cli::embed::{self, Listener, python_words};
 use damper_data::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
@@ -23,14 +23,14 @@ create_exception!(
     "What is wrong, and what to do: in the command's words, with arguments in the place of flags."
 );
 
-/// Hands what the command tells to a Python function, and looks for Ctrl-C.
+/// Listener that passes events to a Python function, and checks for Ctrl-C.
 struct Caller {
     tell: Py<PyAny>,
-    /// Hears of rows of the data, which no event tells.
+    /// Receives warnings about rows of the data, which no event contains.
     tell_of_rows: Option<Py<PyAny>>,
-    /// The names of the call's settings.
+    /// Names of the call's settings.
     given: Vec<String>,
-    /// What Python raised: by Ctrl-C, or in the function.
+    /// Exception from Python: from Ctrl-C, or from the function.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
@@ -78,9 +78,9 @@ fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return Ok(Setting::Array(value.try_iter()?.map(|one| setting(&one?)).collect::<PyResult<_>>()?));
     }
-    // A text that reads as a number is a text all the same.
+    // A str stays a str, even if it looks like a number.
     if !value.is_instance_of::<PyString>() {
-        // NumPy's numbers as well.
+        // NumPy's numbers too.
         if let Ok(whole) = value.call_method0("__index__").and_then(|whole| whole.extract::<i64>()) {
             return Ok(whole.into());
         }
@@ -93,7 +93,7 @@ fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     Ok(value.str()?.to_str()?.into())
 }
 
-/// `(name, array)`, whose array is C-contiguous and of float32, float64, int64 or uint64.
+/// Converts `(name, array)`. The array is C-contiguous, of float32, float64, int64 or uint64.
 fn array(py: Python<'_>, (name, value): (String, Bound<'_, PyAny>)) -> PyResult<MemoryArray> {
     if let Ok(buffer) = PyBuffer::<f32>::get(&value) {
         return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::F32(buffer.to_vec(py)?) });
@@ -119,8 +119,10 @@ fn split(py: Python<'_>, (features, labels): Split<'_>) -> PyResult<MemorySplit>
     })
 }
 
-/// Runs the subcommand `name`. `data` are the rows to train on, and held-out rows. `tell` hears events, and `tell_of_rows` warnings that
-/// depend on rows of the data. Returns its answer, and whether Ctrl-C ended it early.
+/// Runs the subcommand `name`. `data` are the training rows and the held-out rows. `tell` receives events, and
+/// `tell_of_rows` receives warnings that depend on rows of the data.
+///
+/// Returns its answer, and true if Ctrl-C ended it early.
 #[pyfunction]
 #[pyo3(signature = (name, args, settings, tell, data=None, tell_of_rows=None))]
 fn call(
@@ -163,20 +165,20 @@ fn call(
     Ok((answer, interrupted))
 }
 
-/// Runs the command line `args`, the program's name first. Returns the exit code.
+/// Runs the command line `args`, starting with the program's name. Returns the exit code.
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let code = py.detach(|| damper::cli::main(args));
     (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
 }
 
-/// Names onnxruntime's library if the user's environment does not. The first call decides.
+/// Sets onnxruntime's library if the user's environment does not. The first call wins.
 #[pyfunction]
 fn use_library(path: PathBuf) {
     damper::runtime::suggest(path);
 }
 
-/// The float32 initializers of an .onnx file: `{name: (shape, bytes)}`, and its metadata.
+/// Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata.
 #[pyfunction]
 fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()), &[]);

@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Shared parts of the tests."""
 
 import warnings
 
@@ -10,14 +10,14 @@ import torch
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch):
-    """Runs without `out` go to a temporary folder, and weights are the same in every run."""
+    """Runs without `out` go to a temporary folder, and initial weights are the same in every run."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     torch.set_num_threads(1)
 
 
 def separable(n=400, width=12, classes=3, seed=0):
-    """Samples of `classes` clusters: `[n, width]` and `[n]`."""
+    """Returns samples of `classes` clusters: `[n, width]` and `[n]`."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((classes, width))
     y = rng.integers(0, classes, n)
@@ -33,7 +33,8 @@ QUICK = {"noise_multiplier": 1.0, "delta": 1e-5, "epochs": 1, "batch_size": 64, 
 
 
 def full_step(module, data, loss=None, test=None, **settings):
-    """One step of plain SGD on the mean of all samples, without clipping and noise: the run, and the gradient of each parameter."""
+    """Runs one step of plain SGD on the mean of all samples, without clipping and noise. Returns the run, and the
+    gradient of each parameter."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         settings = {"epochs": 1, "batch_size": len(data[1]), "lr": 0.5, "progress": False, **settings}
@@ -44,7 +45,8 @@ def full_step(module, data, loss=None, test=None, **settings):
 
 
 def assert_gradients_equal(found, module, loss):
-    """Within 1e-5 of the largest entry of each parameter's gradient, and of what float32 keeps of a parameter near 1."""
+    """Checks within 1e-5 of the largest entry of each parameter's gradient, plus the float32 precision of a parameter
+    near 1."""
     module.zero_grad()
     loss.backward()
     expected = {name: one.grad.numpy() for name, one in module.named_parameters() if one.requires_grad and one.grad is not None}

@@ -1,4 +1,4 @@
-"""Modules as users bring them: `CASES` is `{name: (make, inputs, labels, loss)}`, inputs as arrays for 24 samples."""
+"""Typical modules of users: `CASES` is `{name: (make, inputs, labels, loss)}`, with inputs as arrays for 24 samples."""
 
 import math
 
@@ -76,7 +76,7 @@ class ViT(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Of PyTorch, with dropout."""
+    """PyTorch's encoder, with dropout."""
 
     def __init__(self):
         super().__init__()
@@ -110,14 +110,14 @@ class Bag(nn.Module):
 
 
 class WeightedBag(Bag):
-    """Each id with a number of its own."""
+    """Each id has its own weight."""
 
     def forward(self, ids, weights):
         return self.head(self.bag(ids, per_sample_weights=weights))
 
 
 class Adapted(nn.Module):
-    """A frozen layer with a low-rank adapter that the user wrote."""
+    """A frozen layer with a hand-written low-rank adapter."""
 
     def __init__(self, rank=2):
         super().__init__()
@@ -131,7 +131,7 @@ class Adapted(nn.Module):
 
 
 class GPT(nn.Module):
-    """The output layer is the embedding; the causal mask is a buffer."""
+    """The output layer shares the embedding's weight, and the causal mask is a buffer."""
 
     def __init__(self, vocabulary=20, width=16, length=7):
         super().__init__()
@@ -171,7 +171,7 @@ def frozen():
 
 
 class Shared(nn.Module):
-    """One linear layer and one norm, each applied twice; the norm begins with ones, as another does."""
+    """One linear layer and one norm, each applied twice. Both this norm and a second norm start with the value 1."""
 
     def __init__(self):
         super().__init__()
@@ -206,7 +206,7 @@ class TwoInputs(nn.Module):
 
 
 class OwnLoss(nn.Module):
-    """Computes its loss, [N], from its inputs alone: an autoencoder."""
+    """An autoencoder that computes its loss, [N], from its inputs alone."""
 
     def __init__(self):
         super().__init__()
@@ -275,7 +275,7 @@ CASES = {
 
 
 def tensors(inputs):
-    """Inputs as a module is called with: `(args, kwargs)`."""
+    """Returns inputs in call form: `(args, kwargs)`."""
     if isinstance(inputs, dict):
         return (), {name: torch.from_numpy(value) for name, value in inputs.items()}
     parts = inputs if isinstance(inputs, tuple) else (inputs,)

@@ -146,7 +146,7 @@ def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch, capfd, caplog):
     logging.captureWarnings(True)
     try:
         with warnings.catch_warnings():
-            # What is no public warning would be an exception here.
+            # Any warning except a public warning would be an exception here.
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", damper.PrivacyWarning)
             run = damper.fit(mlp(), (x, one), **QUICK)
@@ -157,7 +157,7 @@ def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch, capfd, caplog):
     kept = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
     assert "every training row" not in kept + "".join(capfd.readouterr()) + caplog.text
     assert quiet(damper.fit, mlp(), (x, y), **QUICK).data_warnings == []
-    # A terminal of the process shows them, and one of a job does not.
+    # A terminal of the process shows them, and a job's terminal does not.
     for job, shown in [("true", 0), ("", 1)]:
         lines = io.StringIO()
         lines.isatty = lambda: True
@@ -170,7 +170,8 @@ def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch, capfd, caplog):
 
 def test_samples_without_gradient_are_counted(monkeypatch, tmp_path):
     x, y = separable()
-    # Finite features that overflow in the first layer: a logit is inf - inf, and no gradient is finite. A tanh would hold them.
+    # Finite features that overflow in the first layer: a logit is inf - inf, and no gradient is finite. A tanh would
+    # bound them.
     def net():
         torch.manual_seed(0)
         made = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
@@ -188,20 +189,20 @@ def test_samples_without_gradient_are_counted(monkeypatch, tmp_path):
     kept = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
     assert "finite gradient" not in kept
     assert run.non_finite is None
-    # Some rows alone.
+    # Only some rows.
     bad = x.copy()
     bad[::4] = 3e38
     run = quiet(damper.fit, net(), (bad, y), **quick)
     count = json.loads((run.path / "checkpoint" / "non-finite.json").read_text())
     assert 0 < count["non_finite"] < count["drawn"]
     assert any(f"{count['non_finite']} of the {count['drawn']} samples" in text for text in run.data_warnings)
-    # The number of them, with noise: in the report, for epsilon covers it.
+    # Their number, with noise, is in the report, because epsilon covers it.
     run = quiet(damper.fit, net(), (bad, y), **quick, release_non_finite=True, non_finite_noise_multiplier=1)
     found, exact = run.non_finite, len(bad[::4])
     assert abs(found["released"] - exact) < 7 and found["count"] == round(found["released"])
     assert found["samples"] == len(bad) and found["noise_multiplier"] == 1 and found["epsilon"] < run.epsilon
     assert damper.Run(run.path).non_finite == found
-    # Ctrl-C while they are counted: nothing was charged, and nothing is left.
+    # Ctrl-C during the count: nothing was charged, and no files are left.
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -376,7 +377,7 @@ def test_ctrl_c_keeps_what_was_charged():
     settings = {**QUICK, "epochs": 3000, "noise_multiplier": 4.0, "out": "run"}
 
     def interrupt():
-        # Wherever a slow machine is by then, steps are being charged.
+        # At this point steps are being charged, even on a slow machine.
         while not Path("run/checkpoint/ledger.json").exists():
             time.sleep(0.01)
         time.sleep(0.2)

@@ -32,7 +32,7 @@ CITIES = ["Lima", "Oslo", "Rome"]
 
 
 def as_array(df, cities=CITIES):
-    """What the columns mean, computed here."""
+    """Returns the expected array of the columns."""
     one_hot = [(df["city"] == city).to_numpy() for city in cities]
     return np.stack([df["age"], *one_hot, df["member"]], 1).astype(np.float32)
 
@@ -75,7 +75,7 @@ def test_test_data_match_by_name():
     by_name = quiet(damper.fit, module, df, test=test[["y", "member", "city", "age"]], seed=1, **listed, **QUICK)
     expected = quiet(damper.fit, module, (as_array(df), df["y"].to_numpy()), test=(as_array(test), test["y"].to_numpy()), seed=1, **QUICK)
     assert by_name.accuracy == expected.accuracy and by_name.loss == expected.loss
-    # A type whose categories have another order.
+    # A type with its categories in another order.
     typed = test.assign(city=pd.Categorical(test["city"], categories=CITIES[::-1]))
     assert quiet(damper.fit, module, df, test=typed, seed=1, **listed, **QUICK).loss == expected.loss
     for other, match in (
@@ -117,7 +117,7 @@ def test_numbers_of_columns_are_rounded_once():
     nanoseconds = pd.DataFrame({"t": np.array([1_700_000_000_000_000_001, 1_700_000_000_000_000_003])})
     table = damper._frames.table(nanoseconds, "data", damper._frames.Reading(scale={"t": (1.7e18, 2.0)}), None)
     assert table.floats[:, 0].tolist() == [0.5, 1.5]
-    # By constants of `normalize` in the command, and by those that a run releases.
+    # By constants of `normalize` in the command, and by constants that a run releases.
     table = damper._frames.table(pd.DataFrame({"t": times}), "data", damper._frames.Reading(), None)
     assert table.floats.dtype == np.float64 and table.floats[:, 0].tolist() == times.tolist()
     assert table.integers[:, 0].tolist() == times.tolist()
@@ -128,7 +128,7 @@ def test_large_integers_are_rounded_once():
     table = damper._frames.table(pd.DataFrame({"id": ids, "x": [0.1, 0.2, 0.3, 0.4]}), "data", damper._frames.Reading(), None)
     assert table.beyond_floats == "id"
     assert table.floats[:, 0].astype(np.float32).tolist() == [np.float32(int(one)) for one in ids]
-    # 2**24 + 1 and a little: rounded to float64 first, it would be a tie, and go to the even side.
+    # 2**24 + 1 and a little. Rounded to float64 first, it would be a tie, and round to even.
     tie = 2**60 + 2**36 + 1
     table = damper._frames.table(pd.DataFrame({"id": [tie, 2**53 + 1]}), "data", damper._frames.Reading(), None)
     assert int(table.floats[0, 0]) == 2**60 + 2**37 and table.integers[0, 0] == tie
@@ -136,7 +136,7 @@ def test_large_integers_are_rounded_once():
     for setting in ({"normalize": (float(2**53), 1.0)}, {"normalize_private": (0, 1)}):
         with pytest.raises(damper.Error, match=r"column 'id': has integers that 64-bit floats do not hold.*scale={'id'"):
             quiet(damper.fit, linear(2), (df, "y"), **setting, **QUICK)
-    # Not for a module that takes them as integers, or constants by column.
+    # Not for a module that takes them as integers, or with constants by column.
     table = damper._frames.table(df[["id"]], "data", damper._frames.Reading(scale={"id": (float(2**53), 1.0)}), None)
     assert table.beyond_floats is None and table.floats[:2, 0].tolist() == [1, 3]
 
@@ -175,7 +175,7 @@ def test_scaled_labels_keep_their_unit():
     given = (x[:, None], y)
     of_arrays = quiet(damper.fit, linear(1, 1), given, test=(given[0][::7], y[::7]), scale={"labels": (250_000, 100_000)}, **settings)
     for run in (of_frame, of_arrays):
-        # Each began with weights of its own.
+        # Each started with its own weights.
         module = run.load_into(linear(1, 1))
         guessed = 250_000 + 100_000 * module(torch.tensor(given[0][::7], dtype=torch.float32)).detach().numpy()
         expected = float(((guessed - y[::7]) ** 2).mean())

@@ -41,7 +41,7 @@ class Folded(nn.Module):
 
 
 class Tokens(nn.Module):
-    """Positions and a class token, as vision transformers have them."""
+    """Positions and a class token, as in vision transformers."""
 
     def __init__(self):
         super().__init__()
@@ -73,7 +73,7 @@ NETWORKS = {
 
 
 def moments(rule, fan_in):
-    """The standard deviation of a rule, and the largest value if it has one."""
+    """Returns the standard deviation of a rule, and its largest value if it has one."""
     if found := re.fullmatch(r"uniform\((.*), (.*)\)", rule):
         low, high = map(float, found.groups())
         return (high - low) / 12**0.5, max(-low, high)
@@ -85,7 +85,7 @@ def moments(rule, fan_in):
 
 
 def fan_in(module, name):
-    """That of the layer of the parameter `name`."""
+    """Returns the fan-in of the layer of the parameter `name`."""
     weight = dict(module.named_parameters())[re.sub("bias$", "weight", name)]
     return nn.init._calculate_fan_in_and_fan_out(weight)[0] if weight.dim() > 1 else 1
 
@@ -93,7 +93,7 @@ def fan_in(module, name):
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_init_draws_as_pytorch(name, exporter, tmp_path):
-    """The exporter of `dynamo` renames packed weights; those that keep their name are compared."""
+    """The exporter `dynamo` renames packed weights. Weights that keep their name are compared."""
     make = NETWORKS[name]
     options = dict(dynamo=True, external_data=False) if exporter == "dynamo" else dict(dynamo=False, do_constant_folding=False)
     torch.onnx.export(make(), (INPUTS,), tmp_path / "m.onnx", input_names=["input"], verbose=False, **options)

@@ -1,4 +1,4 @@
-"""Low-rank adapters: what is trained, and that the module gets the merged weights."""
+"""Low-rank adapters: the trained parameters, and the merged weights in the module."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ def fit(module, data, **settings):
 
 
 def changed(module, run):
-    """The parameters of a copy that `load_into` changes."""
+    """Returns the parameters of a copy that `load_into` changes."""
     copied = copy.deepcopy(module)
     run.load_into(copied)
     after = dict(copied.named_parameters())
@@ -71,7 +71,8 @@ ADAPTED = [(*case, exporter) for case in ADAPTED for exporter in ("torchscript",
 
 @pytest.mark.parametrize("name, target, adapted, exporter", ADAPTED)
 def test_adapters_in_networks(name, target, adapted, exporter):
-    """Layers that begin with the values of others, as those of `nn.TransformerEncoder` do, get each its own."""
+    """Layers that start with the values of other layers, as those of `nn.TransformerEncoder` do, each get their own
+    adapter."""
     make, inputs, labels, loss = networks.CASES[name]
     module = make()
     run = fit(module, (inputs, labels), loss=loss, lora=2, lora_target=target, exporter=exporter, batch_size=8, delta=1e-3, epochs=2)

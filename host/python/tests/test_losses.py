@@ -1,4 +1,4 @@
-"""Losses: their names and PyTorch's classes, and that gradients and figures are PyTorch's."""
+"""Losses: names and PyTorch's classes, with gradients and figures compared with PyTorch's."""
 
 import copy
 
@@ -23,7 +23,7 @@ def whole(*shape, low=0, seed=1):
 
 
 class Places(nn.Module):
-    """Logits `[N, T, K]` of sequences, or with `first` as PyTorch's CTC has them: `[T, N, K]`."""
+    """Logits `[N, T, K]` of sequences, or with `first` in the layout of PyTorch's CTC: `[T, N, K]`."""
 
     def __init__(self, first=False):
         super().__init__()
@@ -46,8 +46,10 @@ class Tokens(nn.Module):
 
 
 def checked(module, data, loss, expected, of_tokens=None, has_figure=True):
-    """Compares a step's gradient, and with `has_figure` that on held-out samples after it, with `expected(outputs, labels)`, a mean over
-    samples; the figure with `of_tokens`, if given."""
+    """Compares a step's gradient with that of `expected(outputs, labels)`, a mean over samples.
+
+    With `has_figure`, also compares the loss on held-out samples after the step, with `of_tokens` if given.
+    """
     x, y = data
     train, test = (x[:-8], y[:-8]), (x[-8:], y[-8:])
     run, found = full_step(module, train, loss, test)
@@ -72,7 +74,7 @@ OF_NUMBERS = [
 @pytest.mark.parametrize("loss, expected, name", OF_NUMBERS, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_losses_of_numbers(loss, expected, name):
     assert loss_settings(loss, None) == {"loss": name}
-    # Differences below and above the bound of Huber's.
+    # Differences below and above the threshold of the Huber loss.
     labels = 2 * numbers(N, 3, seed=3)
     module = regression()
     with torch.no_grad():
@@ -87,7 +89,7 @@ def test_sum_is_of_a_samples_numbers(kind):
 
 
 def test_causal_lm():
-    """As `transformers` shifts it: a place's logits and the next place's token. -100 does not count."""
+    """The shift of `transformers`: logits at a position and the next position's token. -100 does not count."""
     labels = ids = whole(N, T)
     labels = np.where(np.arange(T) >= whole(N, 1, low=3, seed=4), -100, labels)
 
@@ -99,10 +101,11 @@ def test_causal_lm():
     def of_tokens(logits, labels):
         return F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
 
-    # A text's gradient is the mean over its tokens, and the figure the mean over all tokens. For texts of one length both are PyTorch's.
+    # A text's gradient is the mean over its tokens, and the figure the mean over all tokens. For texts of equal length
+    # both are PyTorch's.
     checked(Tokens(), (ids, labels), "causal-lm", expected, of_tokens)
     checked(Tokens(), (ids, ids), "causal-lm", of_tokens)
-    # Labels that are shifted already take the plain loss.
+    # Already shifted labels take the plain loss.
     shifted = np.concatenate([ids[:, 1:], np.full((N, 1), -100)], 1)
     _, plain = full_step(module := Tokens(), (ids, shifted), "softmax-cross-entropy")
     _, own = full_step(module, (ids, ids), "causal-lm")
@@ -110,7 +113,8 @@ def test_causal_lm():
 
 
 def texts(padding):
-    """Labels `[N, T]` with a text of 0 to 4 classes, repeats among them. The last eight have three each, so that their loss has one mean."""
+    """Returns labels `[N, T]` with a text of 0 to 4 classes, including repeats. The last eight have three each, so that
+    their loss has a single mean."""
     lengths = whole(N, 1, seed=5)
     lengths[-8:] = 3
     return np.where(np.arange(T) < lengths, whole(N, T, low=1), padding)
@@ -135,7 +139,7 @@ def test_ctc(loss, first):
 
 
 def test_texts_that_do_not_fit_count_nothing():
-    """As `zero_infinity=True`: seven equal labels need blanks between them."""
+    """As with `zero_infinity=True`: seven equal labels need blanks between them."""
     labels = texts(-100)
     labels[3] = 2
 
@@ -149,7 +153,7 @@ def test_texts_that_do_not_fit_count_nothing():
 
 def test_other_options_are_refused():
     class L1Loss(nn.Module):
-        """Named as PyTorch's."""
+        """Has the name of PyTorch's class."""
 
         def forward(self, z, y):
             return (z - y).abs().median()

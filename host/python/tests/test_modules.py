@@ -1,4 +1,4 @@
-"""Modules go to ONNX, are trained, and come back with every parameter in its place."""
+"""Modules are exported to ONNX and trained, and every parameter returns to its position."""
 
 import copy
 import warnings
@@ -16,9 +16,9 @@ from damper._fit import input_names
 from onnx import numpy_helper
 
 EXPORTERS = ["torchscript", "dynamo"]
-# The other exporter takes seconds a network: it has a part of them.
+# The other exporter takes seconds for a network, so it has only some of them.
 BY_DYNAMO = ["cnn", "resnet", "vit", "encoder", "lstm", "gru", "bag-mean", "bag-sum", "frozen", "adapted", "shared", "two-by-name", "buffered"]
-# What the dynamo exporter writes without folding: much arithmetic of shapes, and CastLike.
+# Output of the dynamo exporter without folding: much arithmetic of shapes, and CastLike.
 UNFOLDED = ["encoder", "depthwise", "bag-padded"]
 CASES = [(name, "torchscript") for name in networks.CASES] + [(name, "dynamo") for name in BY_DYNAMO]
 CASES += [(name, "unfolded") for name in UNFOLDED]
@@ -47,7 +47,7 @@ def fit(module, name, **options):
 
 @pytest.mark.parametrize("name, exporter", CASES)
 def test_there_and_back(name, exporter, monkeypatch):
-    """The module with the loaded weights computes what the trained file computes, bits of weights as in the file."""
+    """The module with the loaded weights computes the same as the trained file, with the bits of its weights."""
     monkeypatch.setitem(ATTEMPTS, "unfolded", [("dynamo", False)])
     module = made(name)
     before = copy.deepcopy(module.state_dict())
@@ -88,7 +88,7 @@ def exported_of(module, name, exporter="torchscript"):
 
 
 def per_sample_gradients(module, name, tmp_path):
-    """By the graph that damper derives."""
+    """Returns per-sample gradients from the graph that damper derives."""
     exported = exported_of(module, name)
     file, derived = tmp_path / "m.onnx", tmp_path / "g.onnx"
     file.write_bytes(exported.model)
@@ -107,7 +107,7 @@ def per_sample_gradients(module, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "rnn", "lstm-stacked", "gpt", "shared", "bag-mean", "bag-max", "bag-padded"])
 def test_gradients_equal_torch(name, tmp_path):
-    """Of each sample, within 1e-5 of the largest entry of each parameter's gradient."""
+    """For each sample, within 1e-5 of the largest entry of each parameter's gradient."""
     module = made(name)
     found = per_sample_gradients(module, name, tmp_path)
     args, _ = networks.tensors(networks.CASES[name][1])

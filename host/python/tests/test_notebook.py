@@ -1,4 +1,4 @@
-"""The notebook runs, in a kernel of its own."""
+"""The notebook runs, in its own kernel."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""The same task through Opacus: accuracy within seed noise, time and memory printed. docs/migration-opacus.md has both programs."""
+"""The same task in Opacus: accuracy within seed noise, with time and memory printed. docs/migration-opacus.md has both
+programs."""
 
 import json
 import os

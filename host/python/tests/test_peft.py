@@ -1,4 +1,4 @@
-"""Models of the package peft: what is trained, PyTorch's gradients, and that peft saves and merges what comes back."""
+"""Models of the package peft: trained parameters, PyTorch's gradients, and saving and merging of the result by peft."""
 
 import copy
 import subprocess
@@ -18,7 +18,7 @@ peft = pytest.importorskip("peft", reason="peft is not installed: .ci/run python
 N, EXPORTERS = 64, ["torchscript", "dynamo"]
 X, Y = separable(N)
 IDS = np.random.default_rng(0).integers(0, 40, (N, 6))
-# Of texts of 3 to 6 tokens.
+# Mask of texts of 3 to 6 tokens.
 MASK = (np.arange(6) < np.random.default_rng(1).integers(3, 7, (N, 1))).astype(np.int64)
 IMAGES = np.random.default_rng(2).standard_normal((N, 1, 6, 6)).astype(np.float32)
 
@@ -30,7 +30,7 @@ def fit(module, data=(X, Y), **settings):
 
 
 def lora(target, **options):
-    """`B` is not 0, so that `A` has a gradient at once."""
+    """`B` is not 0, so that `A` has a gradient in the first step."""
     return peft.LoraConfig(**{"r": 3, "target_modules": target, "init_lora_weights": False, **options})
 
 
@@ -103,7 +103,7 @@ LAYERS = {
     "gpt2": lambda: (adapted(gpt2(), target=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM"), TEXTS),
     "llama": lambda: (adapted(llama(), target="all-linear", task_type="CAUSAL_LM"), IDS),
 }
-# The other exporter takes seconds a network: it has a part of them. llama without a mask is for it alone.
+# The other exporter takes seconds for a network, so it has only some of them. llama without a mask is only for it.
 CASES = [(name, "torchscript") for name in LAYERS if name != "llama"]
 CASES += [(name, "dynamo") for name in ["linear", "head", "embedding-conv1d", "ia3", "bert", "llama"]]
 
@@ -128,7 +128,7 @@ def test_gradients_equal_torch(name, exporter):
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_adapters_that_begin_with_zeros_are_trained(exporter):
-    """`B` is 0 and `A` has then no gradient, but the noise."""
+    """`B` is 0, so the update of `A` is only noise."""
     module = peft.get_peft_model(mlp(), peft.LoraConfig(target_modules=LINEAR))
     before = copy.deepcopy(module)
     run = fit(module, exporter=exporter)
@@ -142,7 +142,7 @@ def test_adapters_that_begin_with_zeros_are_trained(exporter):
             assert (parameter != before.get_parameter(name)).any() and parameter.requires_grad
         else:
             assert torch.equal(parameter, before.get_parameter(name)) and not parameter.requires_grad
-    # The first step of a baseline leaves `A`, which the warning names.
+    # The first step of a baseline leaves `A` unchanged, and the warning names it.
     with pytest.warns(damper.PrivacyWarning, match="lora_A.default.weight', '.*lora_A.default.weight': the gradient was exactly 0 in 1 step"):
         damper.fit(before, (X, Y), not_private=True, epochs=1, batch_size=N, lr=0.3, progress=False)
 
@@ -164,7 +164,7 @@ def test_peft_saves_and_merges(name, tmp_path):
     expected = answer(module)
     assert np.abs(expected - answer(base)).max() > 1e-3, "nothing was learned"
     module.save_pretrained(tmp_path / "adapter")
-    # The base as it was before peft.
+    # The base before peft.
     state = {key.replace(".base_layer", "").replace(".original_module", ""): value for key, value in base.state_dict().items()}
     untouched.load_state_dict({key: value for key, value in state.items() if "lora_" not in key and "modules_to_save" not in key})
     again = peft.PeftModel.from_pretrained(untouched, tmp_path / "adapter")
@@ -181,10 +181,10 @@ def test_active_adapters_alone_are_trained():
         module.set_adapter(active)
         run = fit(module)
         assert len(run.params) == count and all(f".{active}." in name for name in run.params)
-    # Both at once, as peft adds them up.
+    # Both at once, as peft sums them.
     module.base_model.set_adapter(["default", "other"])
     assert len(fit(module).params) == 6
-    # An adapter that is not active has no gradient in PyTorch either.
+    # An inactive adapter has no gradient in PyTorch either.
     module.set_adapter("other")
     for name, parameter in module.named_parameters():
         parameter.requires_grad_("lora" in name)

@@ -1,4 +1,4 @@
-"""Prices equal the command's, whose entry point the package brings along."""
+"""Privacy costs equal the command's. The package contains the command's entry point."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Threads and processes: each call has its own, and the process stays as it is."""
+"""Threads and processes: each call is independent, and the process is not changed."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ X, Y = separable()
 
 
 def in_threads(*calls):
-    """Results of `calls`, which begin at once."""
+    """Returns the results of `calls`, which start at the same time."""
     start, results = threading.Barrier(len(calls)), [None] * len(calls)
 
     def run(at, call):
@@ -45,7 +45,7 @@ def state():
         "bag": torch.nn.functional.embedding_bag,
         "levels": {name: logging.getLogger(name).level for name in ("torch.onnx", "onnxscript", "torch.export")},
         "folder": os.getcwd(),
-        # PyTorch's own modules set others when they are imported.
+        # PyTorch's own modules change it when they are imported.
         "library": os.environ.get("ORT_DYLIB_PATH"),
     }
 
@@ -77,7 +77,7 @@ def test_resuming_in_threads(monkeypatch, tmp_path):
 
     monkeypatch.setattr(damper._fit._Bar, "_step", lambda self, event: _thread.interrupt_main())
     for seed in (1, 2):
-        # Each begins in a folder of its own, with relative paths.
+        # Each starts in its own folder, with relative paths.
         (tmp_path / str(seed)).mkdir()
         monkeypatch.chdir(tmp_path / str(seed))
         with pytest.raises(damper.Interrupted):
@@ -160,7 +160,7 @@ def test_other_threads_keep_their_bags():
     from damper._bags import fixed_bags
 
     with fixed_bags():
-        # As PyTorch has it, with offsets, which an export refuses.
+        # PyTorch's form with offsets, which an export rejects.
         (found,) = in_threads(lambda: bag(torch.tensor([1, 2, 3]), torch.tensor([0, 2])))
         assert isinstance(found, torch.Tensor) and found.shape == (2, 2), found
         with _alone.silence(), pytest.raises(damper.Error, match="without offsets"):

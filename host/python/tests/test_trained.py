@@ -1,4 +1,4 @@
-"""Parameters that are not trained are named: before the run by the file, after it by the values."""
+"""Errors name parameters that are not trained: by the file before the run, and by the values after it."""
 
 import copy
 import pickle
@@ -34,7 +34,7 @@ class Rounded(nn.Module):
 
 
 class Heads(nn.Module):
-    """Two outputs, of which the loss takes the first."""
+    """Two outputs, the first of which feeds the loss."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class Heads(nn.Module):
 
 
 class Shifted(nn.Module):
-    """Logits with an offset of a size at which small steps are below its precision."""
+    """Logits with an offset so large that small steps are below its precision."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ def test_no_gradient_is_an_error_before_the_run(exporter):
             assert set(raised.value.parameters) == lost and raised.value.run is None
             assert all(f"'{name}'" in str(raised.value) for name in lost)
             assert not Path("refused").exists(), "something was charged"
-        # Frozen by the user, all is well.
+        # No error if the user freezes them.
         for name in lost:
             module.get_parameter(name).requires_grad_(False)
         run = fit(module, exporter=exporter, **settings)
@@ -112,7 +112,7 @@ def test_folded_parameters_are_an_error(monkeypatch):
         with pytest.raises(damper.Error, match="'left' is not one tensor of the file"):
             fit(Product(), exporter="dynamo")
     assert not Path("damper-runs").exists()
-    # Without folding both are there.
+    # Without folding both exist.
     assert set(fit(Product(), exporter="dynamo").params) == {"left", "right"}
 
 
@@ -134,7 +134,7 @@ def test_values_that_stay_are_an_error():
 
 
 def test_a_fault_of_the_export_is_found_after_the_run(monkeypatch):
-    """The values show a parameter that the check of the file has missed."""
+    """The values reveal a parameter that the check of the file missed."""
     monkeypatch.setattr(damper._fit, "check_reached", lambda *_: None)
     with pytest.raises(damper.NotTrained) as raised:
         fit(Rounded())
@@ -157,7 +157,7 @@ def test_resumed_runs_are_checked(monkeypatch):
 
 
 def test_noise_moves_what_has_no_gradient():
-    """A dead unit is trained: its gradient may come back. Noise moves each of its coordinates."""
+    """A dead unit is trained, because its gradient may come back. Noise changes each of its coordinates."""
     module = Dead()
     run = fit(module)
     for name, parameter in module.named_parameters():
@@ -179,7 +179,7 @@ def test_a_baseline_warns_of_what_stays():
 
 
 def test_frozen_parameters_stay():
-    """Also those that other layers share or that are frozen in part of a layer."""
+    """Also parameters that other layers share, or that are frozen in part of a layer."""
     module = nn.Sequential(*mlp(), nn.Linear(3, 3))
     for name in ("0.weight", "2.bias"):
         module.get_parameter(name).requires_grad_(False)

@@ -1,14 +1,14 @@
-//! Comparing methods at equal budgets: methods × seeds × ε to one table and plots.
+//! Comparison of methods at equal budgets: methods × seeds × ε, as one table and plots.
 //!
 //! ```text
 //! ComparisonPlan ─ run (a Trainer trains, the ComparisonJournal remembers) ─► Comparison ─► text, Markdown, HTML, JSON
 //! ```
 //!
-//! A method whose settings are lists is tuned first: every combination is tried once at every budget, on a held-out part
-//! of the training split, and the best is used for all seeds at that budget. Nothing is chosen by the test split. Or each repeat is a private
-//! search, whose budget covers the choice.
+//! A method with lists as settings is tuned first. Every combination runs once at every budget, on a held-out part of
+//! the training split. The best combination is used for all seeds at that budget. The test split selects nothing. Or
+//! each repeat is a private search, and its budget covers the choice.
 //!
-//! Runs are taken in the order of the table, by several threads: `schedule` says which comes next.
+//! Several threads take runs in the order of the table. `run_order` determines the next run.
 
 mod clock;
 mod html;
@@ -34,44 +34,44 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// A trainer. Several threads may use it at a time.
+/// A trainer. Several threads may use it at the same time.
 pub trait Trainer: Sync {
     /// A guard that a run holds from its start, such as a charge.
     type Started;
 
-    /// Starts a run. Starts come one at a time.
+    /// Starts a run. Starts do not overlap.
     ///
     /// # Errors
     ///
-    /// One line that says why the run was refused.
+    /// One line with the reason why the run was rejected.
     fn start(&self, task: &Task) -> Result<Self::Started, String>;
 
-    /// The run was refused at its start.
+    /// Reports a run that was rejected at its start.
     fn refused(&self, task: &Task, at: &Position, reason: &str);
 
-    /// Trains a run that was started.
+    /// Trains a started run.
     ///
     /// # Errors
     ///
-    /// One line that says why the run was refused or failed. The others go on.
+    /// One line with the reason why the run was rejected or failed. The other runs continue.
     fn train(&self, task: &Task, started: Self::Started, at: &Position) -> Result<ComparisonFigures, String>;
 }
 
 /// Distribution of runs over threads. The result does not depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jobs {
-    /// Runs at a time.
+    /// Number of concurrent runs.
     pub count: NonZeroUsize,
-    /// Starts runs in the order of one at a time, and refuses a run only when all runs before it have ended: a budget then refuses the
-    /// same runs whatever `count` is.
+    /// True to start runs in table order, and to reject a run only after all earlier runs have ended. A budget then
+    /// rejects the same runs whatever `count` is.
     pub in_order: bool,
 }
 
-/// Runs what `plan` holds and `journal` does not, and sums it up.
+/// Runs the tasks of `plan` that are missing from `journal`, and summarises all results.
 ///
 /// # Errors
 ///
-/// The journal cannot be written. A run that fails is a refusal in the result, and no error.
+/// The journal cannot be written. A failed run appears in the result, and is not an error.
 pub fn run(
     plan: &ComparisonPlan,
     journal: &mut ComparisonJournal,
@@ -91,7 +91,7 @@ pub fn run(
 
 struct Shared<'a> {
     board: Mutex<Board<'a>>,
-    /// A run has ended.
+    /// Signalled when a run has ended.
     ended: Condvar,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Shared<'a> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Trains run after run, until none is left.
+    /// Trains runs until none is left.
     fn work(&self, trainer: &impl Trainer) {
         let mut board = self.lock();
         loop {
@@ -110,7 +110,7 @@ impl<'a> Shared<'a> {
                     board = self.ended.wait(board).unwrap_or_else(PoisonError::into_inner);
                 }
                 Next::Run { at, task, position } => match trainer.start(&task) {
-                    // A run before it may give back what it has charged.
+                    // An earlier run may return its charge.
                     Err(_) if board.in_order && board.is_running() => {
                         board = self.ended.wait(board).unwrap_or_else(PoisonError::into_inner);
                     }
@@ -136,7 +136,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Lets the other threads end if this one panics.
+/// Lets the other threads end if this thread panics.
 struct Unwinding<'a, 'b>(&'a Shared<'b>);
 
 impl Drop for Unwinding<'_, '_> {

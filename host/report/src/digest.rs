@@ -1,8 +1,8 @@
-//! SHA-256 of what was released, in hexadecimal.
+//! SHA-256 of released values, in hexadecimal.
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of released parameters, in hexadecimal.
+/// Returns the SHA-256 of released parameters, in hexadecimal.
 pub fn digest(params: &[f32]) -> String {
     let mut hash = Sha256::new();
     for chunk in params.chunks(1024) {
@@ -12,7 +12,7 @@ pub fn digest(params: &[f32]) -> String {
     hex(&hash.finalize())
 }
 
-/// In hexadecimal.
+/// Returns bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

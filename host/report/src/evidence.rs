@@ -1,4 +1,4 @@
-//! A run's folder, as an auditor gets it: read whole, checked for form, and not believed.
+//! Evidence of a run: reads its folder as an auditor gets it, and checks the form without trusting the content.
 
 mod audit;
 mod difference;
@@ -22,17 +22,17 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A record of more bytes is none of ours.
+/// Maximum size of a record, in bytes.
 pub(crate) const RECORD: u64 = 1 << 22;
-/// A hundred bytes a draw, and so many draws.
+/// Maximum size of the events, in bytes: about a hundred for each step.
 pub(crate) const EVENTS: u64 = 1 << 26;
 
-/// A file of the folder is missing, damaged or something else: one line that names it and says what to do.
+/// A file of the folder is missing, damaged or of another kind: one line that names it and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EvidenceError(String);
 
-/// The content of a run's folder.
+/// Content of a run's folder.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
     /// `report.json`.
@@ -45,26 +45,27 @@ pub struct Evidence {
     pub(crate) mechanism: Option<Mechanism>,
     /// `audit-neighbours.json`, if that audit ran.
     pub(crate) neighbours: Option<Neighbours>,
-    /// True if `model.onnx` has the mark of a model that is no result.
+    /// True if `model.onnx` is marked as a model that is not a result.
     pub marked: bool,
-    /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
+    /// Digest of the parameters in `model.onnx`, as in the record. `None` without a model, or if the record names no
+    /// tensors.
     pub params_digest: Option<String>,
-    /// The same of the parameters in [`BEST_MODEL`].
+    /// Digest of the parameters in [`BEST_MODEL`].
     pub best_params_digest: Option<String>,
-    /// The released files as they are.
+    /// Released files in their present state.
     pub files: Vec<ReleasedFile>,
 }
 
-/// A released file, told apart from any other by its digest.
+/// A released file, identified by its digest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ReleasedFile {
-    /// Its name in the folder.
+    /// Name in the folder.
     pub name: &'static str,
-    /// SHA-256 of its bytes, in hexadecimal; none where it is missing.
+    /// SHA-256 of its bytes, in hexadecimal. `None` if the file is missing.
     pub sha256: Option<String>,
 }
 
-/// The released files, of which a folder may have lost some. The model of the best evaluation is another, of a run that ended early.
+/// Released files. A folder may lack some of them. A run that ended early also has the model of the best evaluation.
 const RELEASED: [&str; 4] = ["model.onnx", "report.json", "events.json", "metrics.csv"];
 
 impl Evidence {
@@ -72,7 +73,7 @@ impl Evidence {
     ///
     /// # Errors
     ///
-    /// It is none, or a file in it is missing, damaged or far too large.
+    /// It is not a run's folder, or a file in it is missing, damaged or far too large.
     pub fn read(folder: &Path) -> Result<Self, EvidenceError> {
         match fs::metadata(folder) {
             Ok(found) if found.is_dir() => {}
@@ -98,7 +99,7 @@ impl Evidence {
     }
 }
 
-/// The recorded events of a run's folder, and nothing else of it.
+/// Reads only the recorded events of a run's folder.
 ///
 /// # Errors
 ///
@@ -119,7 +120,7 @@ fn unreadable(path: &Path, error: &io::Error) -> EvidenceError {
     fault(path, &format!("{error}; make it readable"))
 }
 
-/// A file's bytes, if it is one and not larger than `limit`.
+/// Reads a file, if it is a regular file and not larger than `limit` bytes.
 pub(crate) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
@@ -141,7 +142,7 @@ pub(crate) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The released files in `folder`, with their digests.
+/// Returns the released files in `folder`, with their digests.
 pub(crate) fn released(folder: &Path) -> Result<Vec<ReleasedFile>, EvidenceError> {
     let best = is_there(&folder.join(BEST_MODEL))?.then_some(BEST_MODEL);
     let names = RELEASED.into_iter().chain(best);
@@ -161,7 +162,7 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
     }
 }
 
-/// Returns true if the file is there. If it cannot be looked at, reading it gives the reason.
+/// Returns true if the file exists. If its metadata cannot be read, a later read gives the reason.
 pub(crate) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -170,7 +171,7 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
     }
 }
 
-/// The model, where the folder has not lost it.
+/// Reads the model, if it is in the folder.
 fn model_at(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
     if !is_there(path)? {
         return Ok(None);
@@ -178,7 +179,7 @@ fn model_at(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
     onnx::load(path).map(Some).map_err(|error| EvidenceError(error.to_string()))
 }
 
-/// The digest of a model's parameters in the order of the record, or what it lacks.
+/// Returns the digest of a model's parameters in the order of the record, or what is missing.
 fn params(model: &ModelProto, record: &TrainReport) -> String {
     let by_name: HashMap<String, &TensorProto> = onnx::stored_tensors(model).into_iter().collect();
     let mut all = Vec::new();
@@ -192,7 +193,7 @@ fn params(model: &ModelProto, record: &TrainReport) -> String {
     digest_of(&all)
 }
 
-/// SHA-256 of a file, in hexadecimal; none where there is no such file.
+/// Returns the SHA-256 of a file, in hexadecimal. `None` if the file does not exist.
 fn digest(path: &Path) -> Result<Option<String>, EvidenceError> {
     if !is_there(path)? {
         return Ok(None);

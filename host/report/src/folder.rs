@@ -1,5 +1,5 @@
-//! The output folder of a run. A run that fails before it paid for a step leaves no folder. From the first paid step on, nothing
-//! removes the folder: its ledger counts against the data.
+//! Output folder of a run. A run that fails before its first charge leaves no folder. From the first charged step on,
+//! nothing removes the folder: its ledger counts against the data.
 
 use damper_budget::PLAN;
 use damper_onnx::pb::ModelProto;
@@ -13,94 +13,88 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder for what is as secret as the data.
+/// Folder for files that are as secret as the data.
 const CHECKPOINT: &str = "checkpoint";
 
-/// A folder on its way. Dropped before [`keep`](OutputFolder::keep) and before a step was paid, it is gone, with the parents made
-/// for it.
+/// An output folder in progress.
+///
+/// If it is dropped before [`keep`](OutputFolder::keep) and before a step was charged, it is removed, with the parents
+/// created for it.
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
     kept: bool,
-    /// The run charges nothing, so it has a plan and no ledger once its steps have begun.
+    /// True if the run charges nothing. It then has a plan and no ledger after its steps have started.
     uncharged: Cell<bool>,
-    /// Goes last, when the folder is empty.
+    /// Dropped last, when the folder is empty.
     _made: MadeFolders,
 }
 
 impl OutputFolder {
-    /// Makes the folder, and in it the private folder `checkpoint`.
+    /// Creates the folder, and the private folder `checkpoint` in it.
     ///
     /// # Errors
     ///
-    /// The folder is there and not empty, is a file, or cannot be made or written.
+    /// The folder exists and is not empty, is a file, or cannot be created or written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
         let made = MadeFolders::for_path(path);
         create_output_folder(path)?;
         claim_private_folder(&path.join(CHECKPOINT))?;
-        // From here on everything in the folder is this run's.
+        // From here on, all content of the folder belongs to this run.
         Ok(Self { path: path.to_path_buf(), kept: false, uncharged: Cell::new(false), _made: made })
     }
 
-    /// The folder of a run that goes on after a stop: it stays, whatever comes.
+    /// Returns the folder of a resumed run, which is never removed.
     #[must_use]
     pub fn resume(path: &Path) -> Self {
         let uncharged = Cell::new(false);
         Self { path: path.to_path_buf(), kept: true, uncharged, _made: MadeFolders::for_path(path) }
     }
 
-    /// The folder for what is as secret as the data.
+    /// Returns the folder for files that are as secret as the data.
     pub fn checkpoint(&self) -> PathBuf {
         self.path.join(CHECKPOINT)
     }
 
-    /// Writes one of the public outputs.
-    ///
-    /// # Errors
-    ///
-    /// The disk is full or fails.
+    /// Writes a public output.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         write(&self.path.join(name), bytes, Access::Public)
     }
 
-    /// Writes a model among the public outputs.
-    ///
-    /// # Errors
-    ///
-    /// The disk is full or fails.
+    /// Writes a model as a public output.
     pub fn write_model(&self, name: &str, model: &ModelProto) -> Result<(), FileError> {
         write_model(&self.path.join(name), model, Access::Public)
     }
 
-    /// Returns true if steps may have been paid: the folder has a ledger, or cannot be looked at.
+    /// Returns true if steps may have been charged: the folder has a ledger, or its metadata cannot be read.
     #[must_use]
     pub fn may_hold_ledger(&self) -> bool {
         may_hold_ledger(&self.path)
     }
 
-    /// The run charges no step: the folder stays once its plan is written.
+    /// Marks the run as free of charges: the folder stays once its plan is written.
     pub fn set_uncharged(&self) {
         self.uncharged.set(true);
     }
 
-    /// Returns true if steps may have been taken that were not charged: the run charges none, and its plan is written.
+    /// Returns true if uncharged steps may have been taken: the run charges none, and its plan is written.
     #[must_use]
     pub fn has_uncharged_steps(&self) -> bool {
         self.uncharged.get() && self.checkpoint().join(PLAN).exists()
     }
 
-    /// The run is finished: the folder stays.
+    /// Ends the run: the folder stays.
     pub fn keep(mut self) {
         self.kept = true;
     }
 }
 
-/// Makes a private folder for the plan and the ledger of one more run under `out`: `ledgers/NNNN/checkpoint`, which nothing
-/// removes. `damper epsilon OUT/ledgers/NNNN` reads it.
+/// Creates a private folder under `out` for the plan and the ledger of another run: `ledgers/NNNN/checkpoint`, which
+/// nothing removes. `damper epsilon OUT/ledgers/NNNN` reads it.
 ///
 /// # Errors
 ///
-/// It cannot be made.
+/// It cannot be created.
 pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
     let ledgers = out.join("ledgers");
     create_private_folder(&ledgers)?;
@@ -110,7 +104,7 @@ pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
         let name = entry.map_err(failed)?.file_name();
         last = last.max(name.to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0));
     }
-    // Another run may have taken the next number since.
+    // Another run may have taken the next number meanwhile.
     loop {
         last = last.saturating_add(1);
         let run = ledgers.join(format!("{last:04}"));
@@ -127,7 +121,7 @@ pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
 }
 
 impl Drop for OutputFolder {
-    /// Nothing can be done about a failure here that the user's own message does not ask for already.
+    /// An error here is ignored: the user's own message already asks for a fix.
     fn drop(&mut self) {
         if self.kept || self.has_uncharged_steps() || self.may_hold_ledger() {
             return;
@@ -191,7 +185,7 @@ mod tests {
         }
     }
 
-    // Of threads that begin in one folder at once, one has it, and the others' ends take nothing away.
+    // If threads start in one folder at once, one gets it, and the ends of the others remove nothing.
     #[test]
     fn a_folder_is_one_runs() {
         let root = tempfile::tempdir().unwrap();

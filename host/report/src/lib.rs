@@ -1,10 +1,11 @@
-//! Reports of a run: `report.json`, `metrics.csv`, and a few lines for people.
+//! Reports of a run: `report.json`, `metrics.csv`, and a readable summary.
 //!
 //! # Privacy
 //!
-//! A report holds public constants, the released parameters' digest, figures on the held-out samples, and the time it took. No key, no
-//! exact count of what happened to training samples, no hash of data. ε covers the training samples in it, except that `seconds`
-//! depends on the samples drawn. It covers the held-out samples with private test metrics alone.
+//! A report holds public constants, the digest of the released parameters, figures on the held-out samples, and the
+//! training time. It has no key, no exact count about training samples, and no hash of the data. ε covers the training
+//! samples in it, except that `seconds` depends on the samples drawn. It covers the held-out samples only with private
+//! test metrics.
 
 pub mod compare;
 mod digest;

@@ -1,4 +1,4 @@
-//! Pages. They load nothing, and run nothing.
+//! Static, self-contained HTML pages.
 
 mod by_class;
 mod filters;

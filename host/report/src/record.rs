@@ -1,4 +1,4 @@
-//! The record of a run, `report.json`, and `metrics.csv`.
+//! Record of a run: `report.json` and `metrics.csv`.
 
 mod early_stop;
 mod fields;

@@ -6,21 +6,21 @@ use std::fs;
 /// The program and the machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Software {
-    /// damper's version.
+    /// Version of damper.
     pub damper: &'static str,
-    /// The commit that was built, if the environment variable `DAMPER_COMMIT` gave it to the build.
+    /// Commit of the build, if the environment variable `DAMPER_COMMIT` gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<&'static str>,
-    /// The number of the contract on bits.
+    /// Number of the contract on bits.
     pub bits_contract: u32,
-    /// Architecture and system.
+    /// Architecture and operating system.
     pub platform: String,
-    /// The processor's name, or its architecture if the system does not name it.
+    /// Name of the processor, or its architecture if the system does not name it.
     pub processor: String,
 }
 
 impl Software {
-    /// This program on this machine.
+    /// Returns this program on this machine.
     #[must_use]
     pub fn current() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Software {
     }
 }
 
-/// The name in the text of `/proc/cpuinfo`.
+/// Returns the name in the text of `/proc/cpuinfo`.
 fn processor(text: &str) -> String {
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map_or_else(|| std::env::consts::ARCH.into(), |(_, name)| name.trim().into())

@@ -1,8 +1,8 @@
-//! Statement of a run: computed again from its records, and compared with its claim.
+//! Statement of a run: recomputed from its records, and compared with its claim.
 //!
 //! # Privacy
 //!
-//! A statement reads released files alone and says nothing that is not in them: ε covers it as it covers them.
+//! A statement reads only released files and adds no information. So ε covers it as it covers them.
 
 mod curves;
 mod guideline;
@@ -25,70 +25,70 @@ use damper_train::files;
 use serde::Serialize;
 use std::num::NonZeroU32;
 
-/// The statement on a run. The fixed keys come first, all of them from `events.json`.
+/// Statement on a run. The fixed keys come first, all of them from `events.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Statement {
     /// ε of the recorded events, rounded up.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// The smallest σ of an event, over the clip, all releases together.
+    /// Smallest σ of an event over the clip, with all releases together.
     pub noise_multiplier: f64,
-    /// The largest rate of an event.
+    /// Largest sampling rate of an event.
     pub sampling_rate: f64,
-    /// An event of the run, in words: what the accountant composes.
+    /// Description of an event of the run, which the accountant composes.
     pub event: &'static str,
-    /// Steps that released something.
+    /// Number of steps with a release.
     pub steps: u64,
     /// The accountant.
     pub accountant: Accountant,
-    /// The guarantee in a sentence, or why there is none.
+    /// The guarantee in a sentence, or the reason that there is none.
     pub guarantee: String,
-    /// True if `guarantee` is one.
+    /// True if `guarantee` states a guarantee.
     pub guaranteed: bool,
     /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
     /// The meaning of one sample.
     pub sample: String,
-    /// True if what the run claims is what its events say.
+    /// True if the run's claim agrees with its events.
     pub agrees: bool,
     /// Differences between the files.
     pub differences: Vec<Difference>,
-    /// True if `model.onnx` is marked as no result: one that an audit trained.
+    /// True if `model.onnx` is marked as a model that is not a result, because an audit trained it.
     pub marked: bool,
-    /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
+    /// ε for neighbours with one replaced sample. `None` if no finite ε holds.
     pub epsilon_of_replaced: Option<f64>,
-    /// ε, at the same δ, of several samples of one person that are all there or none of them.
+    /// ε, at the same δ, of several samples of one person that are all present or all absent.
     pub groups: Vec<OfGroup>,
-    /// The most that a guess on one sample may be right, at a false alarm rate of 1 %.
+    /// Largest true positive rate of a guess on one sample, at a false positive rate of 1 %.
     pub max_true_positive_rate: f64,
     /// ε over steps, and over δ.
     pub curves: Curves,
-    /// The audits that ran.
+    /// Audits that ran.
     pub audits: Vec<Audit>,
-    /// The items that a claim of differential privacy must state, and where this one does.
+    /// Items that a claim of differential privacy must state, with their places in this report.
     pub guideline: Vec<Item>,
     /// The released files.
     pub files: Vec<ReleasedFile>,
-    /// The damper that computed this.
+    /// Version of damper that computed this.
     pub damper: &'static str,
-    /// The run's own report.
+    /// Report of the run.
     pub record: TrainReport,
 }
 
-/// One sample, where the record does not say what the data were.
+/// Meaning of one sample, if the record does not state the kind of data.
 const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label";
 const SEVERAL: &str =
     "A person with several of them is several samples, and a document cut into pieces is several samples";
-/// The groups of a statement. `damper epsilon DIR --group K` has others.
+/// Group sizes of a statement. `damper epsilon DIR --group K` computes others.
 const GROUPS: [u32; 2] = [2, 5];
 
 /// ε of a group of samples.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct OfGroup {
-    /// Samples of the group.
+    /// Number of samples in the group.
     pub samples: u32,
-    /// ε at the statement's δ, rounded up; none if no useful bound is found.
+    /// ε at the statement's δ, rounded up. `None` without a useful bound.
     pub epsilon: Option<f64>,
 }
 
@@ -107,22 +107,22 @@ impl OfGroup {
     }
 }
 
-/// What holds of several samples together, in a sentence.
+/// Returns the guarantee for several samples together, in a sentence.
 fn several(groups: &[OfGroup]) -> String {
     let all: Vec<String> = groups.iter().map(|group| group.text()).collect();
     format!("{SEVERAL}. For them ε at the same δ, by privacy loss distributions, is: {}", all.join(", "))
 }
 
-/// The warning about a model that an audit trained.
+/// Warning about a model that an audit trained.
 const NO_RESULT: &str =
     "There is no guarantee, and no result: the model was trained with made-up samples, to audit its training.";
 
 impl Statement {
-    /// Computes everything again.
+    /// Recomputes everything.
     ///
     /// # Errors
     ///
-    /// The recorded events cannot be priced.
+    /// The accountant cannot compose the recorded events.
     pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
         let Evidence {
             record,
@@ -197,7 +197,7 @@ impl Statement {
         })
     }
 
-    /// The fault, if there is one: files that disagree, or an audit that failed.
+    /// Returns the fault, if there is one: files that disagree, or an audit that failed.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if let Some(Difference { file, of, claimed, found }) = self.differences.first() {
@@ -215,13 +215,13 @@ impl Statement {
         self.marked.then(|| format!("model.onnx: {NO_RESULT} Take the model that damper train wrote"))
     }
 
-    /// As `statement.json` holds it, with a last newline.
+    /// Returns the content of `statement.json`, with a final newline.
     pub fn to_json(&self) -> String {
         files::json(self).expect("a statement has string keys and finite numbers")
     }
 }
 
-/// The most true alarms at a hundredth of false ones, of any guess at whether one sample took part.
+/// Returns the largest true positive rate at a false positive rate of 1 %, for any guess if one sample took part.
 fn true_alarms(epsilon: f64, delta: f64) -> f64 {
     const FALSE: f64 = 0.01;
     let most = (epsilon.exp() * FALSE + delta).min(1.0 - (-epsilon).exp() * (1.0 - delta - FALSE));
@@ -329,7 +329,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
     all
 }
 
-/// The differences between the run's claim and its recorded events.
+/// Returns the differences between the run's claim and its recorded events.
 fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<Difference> {
     let number =
         |of: &'static str, claimed: f64, real: f64| (of, near(claimed, real), claimed.to_string(), real.to_string());

@@ -1,21 +1,21 @@
-//! The report in a few lines, for people.
+//! Summary of a report in a few lines.
 
 use crate::record::{Execution, HeldOutRecord, NotPrivateReport, TestFigures, TrainReport, Versions};
 use damper_accounting::{Sampler, upward};
 use damper_train::{CLIPPED_BY_BACKEND, ClassFigures, LastIterate};
 use std::fmt;
 
-/// Written after the ε of a simulation.
+/// Text after the ε of a simulation.
 pub const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
 
-/// The line of a run's time.
+/// Writes the line on the run's time.
 fn time(f: &mut fmt::Formatter<'_>, execution: &Execution, versions: &Versions, workers: usize) -> fmt::Result {
     let threads = if workers == 1 { "thread" } else { "threads" };
     let Execution { seconds, backend, .. } = execution;
     write!(f, "time      {seconds} s on {}, {workers} {threads}", versions.of_backend(backend))
 }
 
-/// The line of accuracy, loss and perplexity on the held-out samples.
+/// Writes the line on accuracy, loss and perplexity on the held-out samples.
 fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>, test: &TestFigures) -> fmt::Result {
     let Some(held_out) = held_out else {
         return writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)");
@@ -48,7 +48,7 @@ fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>, test: 
     }
 }
 
-/// The line for people: means over the classes, and the class that is answered worst.
+/// Writes the line on means over the classes, and on the class with the lowest accuracy.
 fn by_class(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>) -> fmt::Result {
     let Some(found) = held_out.and_then(|held_out| held_out.by_class.as_ref()) else { return Ok(()) };
     let number = |name: &str, figure: Option<f64>| figure.map(|figure| format!("{name} {figure:.4}"));
@@ -60,10 +60,10 @@ fn by_class(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>) -> fmt
     writeln!(f, "classes   {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// A class by its number, and its name if it has one.
+/// Formats a class by its index, and its name if it has one.
 pub(crate) fn class_name(class: &ClassFigures) -> String {
     match &class.name {
-        // A name comes out of a file: what would move a terminal's cursor is left out.
+        // A name comes from a file: remove characters that would move a terminal's cursor.
         Some(name) => {
             let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             format!("{} ({name})", class.class)
@@ -72,7 +72,7 @@ pub(crate) fn class_name(class: &ClassFigures) -> String {
     }
 }
 
-/// The lines of the method, its noise and the releases before the steps.
+/// Writes the lines on the method, its noise and the releases before the steps.
 fn mechanism(f: &mut fmt::Formatter<'_>, report: &TrainReport) -> fmt::Result {
     let on_grid = match (report.mechanism.sigma_grid, report.mechanism.grid_bits) {
         (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
@@ -116,7 +116,7 @@ fn mechanism(f: &mut fmt::Formatter<'_>, report: &TrainReport) -> fmt::Result {
     Ok(())
 }
 
-/// The line of the draws.
+/// Writes the line on the draws.
 fn draws(f: &mut fmt::Formatter<'_>, report: &TrainReport) -> fmt::Result {
     let samples = report.privacy.public_samples();
     let batch = report.mechanism.expected_batch;
@@ -189,7 +189,7 @@ impl fmt::Display for NotPrivateReport {
     }
 }
 
-/// With a capital letter in front.
+/// Capitalises the first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

@@ -1,13 +1,14 @@
-//! The model that a run releases.
+//! The released model of a run.
 
 use damper_edit::scale_output;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TrainedError, set_finished, set_label_scale, set_run, set_unfinished};
 use damper_train::{Run, set_data_names};
 
-/// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order, adapters merged unless they
-/// are kept, and in its metadata `damper.run`: `private`, `simulation` or `not private`, and the names of columns and classes. If labels
-/// were scaled, its output is in their unit.
+/// Returns `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order.
+///
+/// Adapters are merged unless they are kept. Its metadata has the names of columns and classes, and `damper.run`:
+/// `private`, `simulation` or `not private`. If labels were scaled, its output is in their unit.
 ///
 /// # Errors
 ///
@@ -26,7 +27,8 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     Ok(model)
 }
 
-/// The model of a run that was stopped after `steps` of `planned` steps: `damper.unfinished` in its metadata says so.
+/// Returns the model of a run that was stopped after `steps` of `planned` steps. `damper.unfinished` in its metadata
+/// states this.
 #[must_use]
 pub fn unfinished_model(mut model: ModelProto, steps: u32, planned: u32) -> ModelProto {
     set_unfinished(&mut model, steps, planned);

@@ -1,4 +1,4 @@
-//! Arguments: flags, run files and programs' keywords as types.
+//! Arguments: flags, run files and a program's keywords as types.
 
 pub(in crate::cli) mod augment;
 pub(in crate::cli) mod data;

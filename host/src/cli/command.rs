@@ -1,4 +1,4 @@
-//! The subcommands, one file each.
+//! Subcommands, one file for each.
 
 pub(in crate::cli) mod aggregate;
 pub(in crate::cli) mod audit;

@@ -1,4 +1,4 @@
-//! The subcommands and their arguments.
+//! Subcommands and their arguments.
 
 use crate::cli::args::train::TrainArgs;
 use crate::cli::command::aggregate;
@@ -39,7 +39,7 @@ that Ctrl-C or SIGTERM stopped.";
 
 /// Trains ONNX networks with differential privacy.
 ///
-/// Give a network exported as .onnx, a data set and a privacy budget; get back a trained .onnx and a privacy report.
+/// Give a network exported as .onnx, a data set and a privacy budget, and get a trained .onnx and a privacy report.
 #[derive(Parser, Debug)]
 #[command(name = "damper", version, after_help = AFTER_HELP, propagate_version = true)]
 pub(in crate::cli) struct Cli {
@@ -74,7 +74,7 @@ pub(in crate::cli) enum Command {
 }
 
 impl Command {
-    /// The settings of a run, if the subcommand takes them.
+    /// Returns the settings of a run, if the subcommand takes them.
     pub(in crate::cli) fn train_args(&mut self) -> Option<&mut TrainArgs> {
         match self {
             Self::Train(args) => Some(args),

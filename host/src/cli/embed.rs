@@ -1,8 +1,8 @@
-//! The command inside another program: settings and arrays go in, and what the command answers comes back. What it would print while it
-//! works is told to a listener.
+//! The command inside another program. The program passes settings and arrays, and gets the command's answer. A
+//! listener receives the messages that the command would print.
 //!
-//! A call belongs to its thread. Any number of threads may call at once, and a listener may call again. Nothing of the process is changed: not
-//! the working folder, the environment, signals or standard output.
+//! A call belongs to its thread. Several threads may call at once, and a listener may call again. A call does not
+//! change the process: neither the working folder, the environment, signals nor standard output.
 
 mod python_words;
 
@@ -22,15 +22,17 @@ use toml::{Table, Value};
 pub use crate::cli::session::caller::Listener;
 pub use python_words::python_words;
 
-/// Why a call failed.
+/// Error of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandError {
-    /// What is wrong and what to do, in the command's words.
+    /// Problem and fix, in the words of the command.
     pub message: String,
 }
 
-/// Runs `damper NAME ARG...` with `settings`, whose keys are flags without dashes, and whose `memory:train` and `memory:test` are `memory`.
-/// Returns what the subcommand answers: with the setting `json`, a JSON object.
+/// Runs `damper NAME ARG...` with `settings`, which have flags without dashes as keys. `memory` is the data
+/// `memory:train` and `memory:test`.
+///
+/// Returns the answer of the subcommand: with the setting `json`, a JSON object.
 ///
 /// # Errors
 ///
@@ -55,7 +57,7 @@ pub fn call(
     Ok(take_answer())
 }
 
-/// The run with these settings.
+/// Returns the run with these settings.
 fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
     let mut cli = Cli::command();
     cli.build();
@@ -82,7 +84,7 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
     Ok(Command::Train(Box::new(args)))
 }
 
-/// The command line of another subcommand.
+/// Returns the command line of another subcommand.
 fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, CommandError> {
     let cli = Cli::command();
     let Some(described) = cli.find_subcommand(name) else {
@@ -94,7 +96,7 @@ fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, 
     Ok(line.map(OsString::from).collect())
 }
 
-/// A wrong command line, in one line.
+/// Converts a wrong command line to an error of one line.
 fn misused(mut error: clap::Error, name: &str) -> CommandError {
     near_miss::suggest(&mut error, &Cli::command(), &["damper".into(), name.into()]);
     CommandError { message: plain_with_tips(&error) }
@@ -139,7 +141,7 @@ mod tests {
         assert!(!crate::cli::session::caller::is_active());
     }
 
-    /// Calls the command while it listens, and stops a run at once.
+    /// A listener that calls the command, and stops a run at once.
     struct Calling(Rc<RefCell<Vec<String>>>);
 
     impl Listener for Calling {

@@ -1,4 +1,4 @@
-//! Caller, signals, progress, answers and states of a command at work.
+//! Session of a running command: caller, signals, progress, answers and states.
 
 pub(in crate::cli) mod caller;
 pub(in crate::cli) mod charge;

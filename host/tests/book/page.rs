@@ -1,9 +1,9 @@
-//! The blocks of a Markdown page.
+//! Blocks of a Markdown page.
 
 use std::iter::Peekable;
 use std::str::Lines;
 
-/// Languages of blocks that show a file or a program and are not commands.
+/// Languages of blocks that show a file or a program, and are not commands.
 const SHOWN: [&str; 9] = ["c", "csv", "diff", "json", "rust", "text", "toml", "tsv", "yaml"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub enum Code {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Of the fence, from 1.
+    /// Line of the fence, from 1.
     pub line: usize,
     pub code: Code,
     pub text: String,
-    /// Why it does not run.
+    /// Reason why it does not run.
     pub skip: Option<String>,
-    /// What it must print.
+    /// Expected output.
     pub output: Option<String>,
 }
 
@@ -29,21 +29,21 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
-/// How many blocks at the front are Python that runs.
+/// Returns the number of blocks at the start that are Python and run.
 pub fn leading_python(blocks: &[Block]) -> usize {
     blocks.iter().take_while(|block| block.code == Code::Python && block.skip.is_none()).count()
 }
 
 impl Page {
-    /// The blocks of `text`, which are skipped for one of `reasons` alone.
+    /// Parses the blocks of `text`. Only `reasons` are valid for skipping a block.
     ///
     /// # Errors
     ///
-    /// A line, and what is wrong there.
+    /// A line, and the problem there.
     pub fn parse(text: &str, reasons: &[&str]) -> Result<Self, String> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut lines = text.lines().enumerate().peekable();
-        // The index of the block whose output may follow.
+        // Index of the block whose output may follow.
         let mut last = None;
         let mut after_blank = true;
         while let Some((at, line)) = lines.next() {
@@ -92,7 +92,7 @@ impl Page {
     }
 }
 
-/// The lines up to the one that `ends`, less `indent` spaces each.
+/// Returns the lines before the line that `ends`, each without `indent` spaces.
 fn until(
     lines: &mut Peekable<std::iter::Enumerate<Lines<'_>>>,
     indent: usize,

@@ -1,4 +1,4 @@
-//! A page's folder, and the programs that run in it.
+//! Folder of a page, and the programs that run in it.
 
 use super::page::{Block, Code};
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The longest that a block may take.
+/// Time limit of a block.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Between the outputs of two blocks of one Python program.
+/// Separator between the outputs of two blocks of one Python program.
 const CUT: &str = "\u{1}\n";
 
 pub struct ShellSession {
@@ -40,11 +40,11 @@ impl ShellSession {
         command
     }
 
-    /// Runs blocks of one language as one program, and compares what it prints with the page.
+    /// Runs blocks of one language as one program, and compares its output with the page.
     ///
     /// # Errors
     ///
-    /// The first block's line, and what went wrong.
+    /// The first block's line, and the problem.
     pub fn run(&mut self, blocks: &[Block], aloud: bool) -> Result<(), String> {
         let line = blocks[0].line;
         let mut command = match blocks[0].code {
@@ -77,7 +77,7 @@ impl ShellSession {
         Ok(())
     }
 
-    /// Waits for a program, but not for ever: status, standard output and standard error.
+    /// Waits for a program, with a time limit. Returns status, standard output and standard error.
     fn finish(&self, command: &mut Command) -> (String, String, String) {
         let file = |name| self.folder.path().join(name);
         let open = |path: PathBuf| File::create(path).unwrap();
@@ -105,7 +105,8 @@ pub fn python_has_damper() -> bool {
     probe.output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns true if `said` is `pattern`, whose `...` stands for any text. Spaces at the ends of lines do not count.
+/// Returns true if `said` matches `pattern`, in which `...` stands for any text. Spaces at the ends of lines are
+/// ignored.
 fn matches(pattern: &str, said: &str) -> bool {
     let tidy = |text: &str| text.trim_end().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     let (pattern, said) = (tidy(pattern), tidy(said));

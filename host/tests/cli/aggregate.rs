@@ -1,4 +1,4 @@
-//! `damper aggregate`: what a board emits is added; what does not fit is refused by the name of its file.
+//! `damper aggregate`: adds the update of a board. An update that does not fit is an error with the name of its file.
 
 use super::{assert_refused, damper};
 use damper_core::update::Update;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// The bytes that the firmware example emits on every board.
+/// Returns the update that the firmware example emits on every board.
 fn emitted() -> Vec<u8> {
     let said = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-examples/expected/federated.txt");
     let hex: String =

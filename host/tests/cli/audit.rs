@@ -1,11 +1,11 @@
-//! `damper audit`: its records, beside whose run they may lie, and what is said of broken flags.
+//! `damper audit`: its records, the folders that may hold them, and the errors for invalid flags.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, run, stderr, train};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// `damper audit KIND` of the run that `train` makes.
+/// Returns `damper audit KIND` for the run of `train`.
 fn audit(kind: &str, out: &Path, extra: &[&str]) -> Command {
     let run = train(MLP, DIGITS, out, extra);
     let mut command = damper();
@@ -54,7 +54,7 @@ fn audits_write_to_their_run_folder() {
     for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "accountant"] {
         assert_eq!(found["claim"][key], report[key], "{key}");
     }
-    // The run's own outputs are as they were.
+    // The run's own outputs are unchanged.
     assert_eq!(record(&out, "report.json"), report);
     assert!(
         fs::read_dir(&out).unwrap().all(|entry| !entry.unwrap().file_name().to_str().unwrap().contains("model.not"))
@@ -76,7 +76,8 @@ fn audits_write_to_their_run_folder() {
     assert_refused(&audit("neighbours", &out, &[]).output().unwrap(), &["report.json: is no report"]);
 }
 
-// The audit of the mechanism takes every kind of run that trains with a claim, and says what each check finds. The others name it.
+// The audit of the mechanism accepts every kind of run that trains with a claim, and prints what each check detects.
+// The errors of other audits name the setting.
 #[test]
 fn mechanism_takes_every_kind_of_run() {
     let kinds: [&[&str]; 7] = [
@@ -155,7 +156,7 @@ fn run_file_serves_train_and_audits() {
     let output = run(&["audit", "canary", file, "--num-guesses", "200", "--canaries", "random"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(record(&out, "audit-canary.json")["guesses"], 200);
-    // A key that is no flag of the audit is named.
+    // The error names a key that is not a flag of the audit.
     let mut text = fs::read_to_string(file).unwrap();
     text.push_str("canary = 3\n");
     fs::write(file, text).unwrap();
@@ -176,7 +177,7 @@ fn invalid_audit_flags_are_named() {
         ("neighbours", ["--clip", "0"], ["--clip 0", "above 0"]),
         ("neighbours", ["--batch-size", "0"], ["--batch-size 0", "at least 1"]),
     ] {
-        // In the place of one that is there, for a flag may be given once.
+        // Replace an existing flag, because a flag may be given only once.
         let mut args: Vec<String> =
             audit(kind, &out, &[]).get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect();
         match args.iter().position(|arg| arg == flag) {

@@ -1,17 +1,17 @@
-//! Each bad input is refused in one line, and leaves nothing behind.
+//! Each bad input is an error of one line, and no files remain.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, refused, run, stderr, train};
 use damper::onnx;
 use std::fs;
 use std::path::Path;
 
-/// IDX: magic number, extents, bytes.
+/// Encodes IDX: magic number, extents, bytes.
 fn idx(magic: u32, extents: &[u32], bytes: &[u8]) -> Vec<u8> {
     let header = [magic].into_iter().chain(extents.iter().copied()).flat_map(u32::to_be_bytes);
     header.chain(bytes.iter().copied()).collect()
 }
 
-/// 20 black images of `side` × `side` pixels, and labels.
+/// Writes 20 black images of `side` × `side` pixels, and labels.
 fn write_idx(folder: &Path, side: u32, labels: &[u8]) {
     let pixels = vec![0; (20 * side * side) as usize];
     fs::write(folder.join("train-images-idx3-ubyte"), idx(0x803, &[20, side, side], &pixels)).unwrap();
@@ -217,7 +217,7 @@ fn accounting_rejects_invalid_numbers() {
     assert_refused(&drawn(&["--epsilon", "1", "--samples", "50"]), &["leave out exactly one", "--batch-size"]);
 }
 
-// The error for an unknown accountant lists the known ones.
+// The error for an unknown accountant lists the known accountants.
 #[test]
 fn unknown_accountant_error_lists_known() {
     let output = run(&[
@@ -283,7 +283,7 @@ fn unwritable_output_folder_is_error() {
     refused(train(MLP, DIGITS, &out, &[]), &out, &[out.to_str().unwrap(), "permissions"]);
 }
 
-/// `damper train` under `sh`, after `setup`, into `run` in `folder`; and a listing of the private folder that it leaves.
+/// Runs `damper train` under `sh`, after `setup`, into `run` in `folder`. Also returns a listing of its private folder.
 #[cfg(unix)]
 fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> (std::process::Output, String) {
     let train = train(MLP, DIGITS, &folder.join("run"), &["--no-checkpoint"]);
@@ -305,7 +305,7 @@ fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> (std::process::Out
 #[test]
 fn failed_write_keeps_ledger() {
     let (folder, out) = folder();
-    // A limit of a few blocks on the size of a file, its signal ignored: the ledger fits, the model does not.
+    // A limit of a few blocks on the file size, with its signal ignored. The ledger fits, and the model does not.
     let (output, listed) = under_shell(&["env"], "trap '' XFSZ; ulimit -f 8", folder.path());
     assert_refused(&output, &["model.onnx", "--out", "unfinished", "damper epsilon"]);
     assert_eq!(listed, "ledger.json\nplan.json\n");
@@ -323,7 +323,7 @@ fn full_disk_is_found_before_the_ledger() {
     }
     let mount = "mount -t tmpfs -o size=16k tmpfs \"$1\"";
     let (output, listed) = under_shell(&["unshare", "-Urm"], mount, folder.path());
-    // Found out before the first step: nothing is charged and nothing left.
+    // Detected before the first step: nothing is charged, and no files remain.
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(

@@ -1,4 +1,4 @@
-//! Public facts that end a run are found before anything is charged: no ledger and no folder is left.
+//! Public facts that end a run are detected before anything is charged. No ledger and no folder remain.
 
 use super::data_files::linear;
 use super::silent::{Sketch, inspected, named, values};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A weight of 64 by 10 and a bias of 10, with `bad` in one place.
+/// A weight of 64 by 10 and a bias of 10, with `bad` at one position.
 fn layer(in_weight: bool, is_gemm: bool, bad: f32) -> Sketch {
     let numbers = |count: usize, damaged: bool| {
         let mut numbers: Vec<f32> = (0..count).map(|at| ((at * 37 + 11) % 613) as f32 / 2000.0 - 0.15).collect();
@@ -30,7 +30,7 @@ fn layer(in_weight: bool, is_gemm: bool, bad: f32) -> Sketch {
     }
 }
 
-// Weights with NaN, an infinity or a number whose square is infinite train nothing. None of them is frozen as a mask.
+// Weights with NaN, an infinity or a value with an infinite square are rejected. None of them is frozen as a mask.
 #[test]
 fn damaged_weights_are_refused() {
     let (folder, out) = folder();
@@ -47,7 +47,7 @@ fn damaged_weights_are_refused() {
     }
 }
 
-/// `x` as 8 by 8, with `mask` added before a softmax over rows, and a layer behind it.
+/// `x` as 8 by 8, with `mask` added before a softmax over rows, and a layer after it.
 fn masked(shape: &[usize], mask: Vec<f32>) -> Sketch {
     Sketch::new()
         .tensor("square", &[3], TensorData::I64(vec![-1, 8, 8]))
@@ -62,7 +62,7 @@ fn masked(shape: &[usize], mask: Vec<f32>) -> Sketch {
         .node("Gemm", &["flattened", "fc.weight", "fc.bias"], "h")
 }
 
-// A mask of minus infinities is frozen and legal. One that may be a weight is frozen and named.
+// A mask of minus infinities is frozen and valid. A mask that may be a weight is frozen and named.
 #[test]
 fn masks_are_frozen_and_train() {
     let (folder, out) = folder();
@@ -85,7 +85,7 @@ fn masks_are_frozen_and_train() {
     let model = masked(&[8], key).write(folder.path(), "h");
     named(&inspected(&model, &[]), &["'attention.mask': not trained, for it looks like a mask", "--train", "--freeze"]);
     assert!(inspected(&model, &["--freeze", "attention.mask"]).is_empty());
-    // As a weight it is refused, and as a mask with NaN too.
+    // It is rejected as a weight, and so is a mask with NaN.
     refused(
         train(&model, DIGITS, &out, &["--train", "attention.mask"]),
         &out,
@@ -97,7 +97,8 @@ fn masks_are_frozen_and_train() {
     refused(train(&model, DIGITS, &out, &[]), &out, &["'attention.mask'", "element 3 is NaN"]);
 }
 
-// A network without finite gradients is seen on made-up samples, and said in public: no row of the data decides it.
+// A network without finite gradients is detected on synthetic samples, and the warning is public: no row of the data
+// affects it.
 #[test]
 fn no_made_up_gradient_is_a_warning() {
     let (folder, out) = folder();
@@ -114,7 +115,7 @@ fn no_made_up_gradient_is_a_warning() {
     assert!(stderr(&output).contains("warning: no made-up sample has a finite gradient"), "{}", stderr(&output));
 }
 
-// A public list that is longer than what the model has for it is refused by the list, whatever the rows hold.
+// A public list that is longer than the model permits is an error, whatever the rows contain.
 #[test]
 fn lists_are_held_against_the_model() {
     let (folder, out) = folder();
@@ -145,7 +146,7 @@ fn lists_are_held_against_the_model() {
     let list = ["--categories", "a=red,blue,green,grey,black"];
     refused(train(&model, &data, &out, &list), &out, &["--categories a", "lists 5 values", "rows 0 to 3"]);
 
-    // Ids that a constant is added to are held against the rows that are left.
+    // Ids with an added constant are checked on the remaining rows.
     let model = rest(table.node("Add", &["ids", "offset"], "moved"), "moved").write(folder.path(), "h");
     fs::write(at("moved.csv"), "a,b,y\n".to_owned() + &"0,1,1\n1,0,0\n".repeat(60) + "1,2,0\n").unwrap();
     let data = format!("csv:{}", at("moved.csv"));
@@ -154,7 +155,8 @@ fn lists_are_held_against_the_model() {
     assert!(train(&model, &data, &out, &[]).output().unwrap().status.success());
 }
 
-/// `script` in a shell of a mount namespace of its own, with `$1` the folder for a small disk and `$2` what follows.
+/// Runs `script` in a shell with its own mount namespace. `$1` is the folder for a small disk, and `$2` and others are
+/// the command.
 fn in_namespace(script: &str, disk: &Path, run: &Command) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(disk).arg(run.get_program());
@@ -162,7 +164,7 @@ fn in_namespace(script: &str, disk: &Path, run: &Command) -> Command {
     command
 }
 
-// A disk without room for what a run writes is named with sizes before the first step, and so is one for the recording.
+// A full disk is an error with sizes before the first step, also for the disk of the recording.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disks_are_named_before_the_charge() {
@@ -198,19 +200,19 @@ fn full_disks_are_named_before_the_charge() {
     assert!(!folder.path().join("beside").exists());
 }
 
-/// The program with an onnxruntime that is not there.
+/// Sets an onnxruntime library that does not exist.
 fn without_runtime(command: &mut Command) -> &mut Command {
     command.env("ORT_DYLIB_PATH", "/nonexistent/libonnxruntime.so")
 }
 
-// A canary audit pays for all steps at once: not before the backend was tried.
+// A canary audit charges all steps at once, but only after the backend was tried.
 #[test]
 fn audit_without_backend_pays_nothing() {
     let (_folder, out) = folder();
     let run = train(MLP, DIGITS, &out, &["--backend", "ort"]);
     let mut command = damper();
     let args = run.get_args().skip(1).collect::<Vec<_>>();
-    // The helper's own backend comes first, and the last one counts for neither: the flag is given once.
+    // The helper sets its own backend first. Remove it, because the flag may be given only once.
     let args = args.iter().enumerate().filter(|(at, _)| {
         let is_own = |at: usize| args.get(at).is_some_and(|arg| *arg == "--backend") && args[at + 1] == "tract";
         !(is_own(*at) || at > &0 && is_own(at - 1))
@@ -236,7 +238,7 @@ samples = 1437
 lr = [0.05, 1]
 ";
 
-// Neither a run of a comparison nor a search, which is charged as a whole, pays before its settings were tried.
+// Runs of a comparison, and a search that is charged as a whole, are charged only after their settings were tried.
 #[test]
 fn comparisons_without_backend_pay_nothing() {
     let (folder, out) = folder();

@@ -1,4 +1,4 @@
-//! The budget of a data set: charged before data is read, refused beyond its limit, and never below what was paid.
+//! Budget of a data set: charged before data is read, never exceeded, and never below the steps charged by ledgers.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
 use damper::accounting::{Accountant, Recorded, RunParts};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tempfile::TempDir;
 
-/// Training samples of the digits.
+/// Number of training samples of the digits.
 const SAMPLES: &str = "1437";
 
-/// A folder, and a budget in it with `flags`.
+/// Returns a folder, and a budget in it with `flags`.
 fn budget(flags: &[&str]) -> (TempDir, PathBuf) {
     let (guard, _) = folder();
     let file = guard.path().join("digits.budget");
@@ -46,7 +46,7 @@ fn runs_are_charged_and_composed() {
     assert!((one["epsilon"].as_f64().unwrap() - alone).abs() < 1e-9, "{one}");
     assert_eq!((&one["runs"][0]["steps"], &one["runs"][0]["command"]), (&json!(5), &json!("train")));
 
-    // Two runs cost less than the sum of both, and more than one.
+    // Two runs cost less than the sum of both, and more than one run.
     let second = run("b", &["--epsilon", "0.5", "--delta", "1e-5"]);
     assert!(second.status.success(), "{}", stderr(&second));
     let two = total(&file);
@@ -55,7 +55,7 @@ fn runs_are_charged_and_composed() {
     assert!((two["left"].as_f64().unwrap() - (1.15 - epsilon)).abs() < 1e-9);
     assert!(two["epsilon_of_replaced"].as_f64() > two["epsilon"].as_f64());
 
-    // A third one is refused before it reads data, which is not even there, and charges nothing.
+    // A third run is rejected before it reads data, which does not even exist, and charges nothing.
     let mut third = train(MLP, "idx:no-such-folder", &guard.path().join("c"), &flags(&file, &ONE));
     assert_refused(&third.output().unwrap(), &["digits.budget", "above the limit of 1.15", "damper calibrate"]);
     assert_eq!(total(&file), two);
@@ -67,7 +67,7 @@ fn runs_are_charged_and_composed() {
     );
 }
 
-/// A charge is narrowed to nothing if the run paid for no step, and to no less than its ledger.
+/// The charge of a failed run is reduced to zero if it charged no step, and otherwise to its ledger.
 #[test]
 fn failed_runs_keep_what_they_paid() {
     let (guard, file) = budget(&[]);
@@ -124,7 +124,7 @@ fn torn_and_damaged_lines_are_errors() {
     let whole = fs::read(&file).unwrap();
     let shown = total(&file);
 
-    // A crash while the next line was written.
+    // A crash during the write of the next line.
     let line = whole.split_inclusive(|byte| *byte == b'\n').nth(1).unwrap();
     fs::write(&file, [&whole, &line[..line.len() / 3]].concat()).unwrap();
     for output in [train_one("b"), damper().arg("budget").arg(&file).output().unwrap()] {
@@ -136,7 +136,7 @@ fn torn_and_damaged_lines_are_errors() {
     assert_eq!(total(&file)["runs"].as_array().unwrap().len(), 2);
     assert_refused(&damper().arg("budget").arg(&file).arg("--repair").output().unwrap(), &["no line is torn"]);
 
-    // A whole line that was changed, or left out.
+    // A complete line that was changed or removed.
     let text = String::from_utf8(whole.clone()).unwrap();
     fs::write(&file, text.replace("\"times\":5", "\"times\":1")).unwrap();
     assert_refused(&train_one("c"), &["line 2 is damaged"]);
@@ -146,7 +146,7 @@ fn torn_and_damaged_lines_are_errors() {
     assert_refused(&train_one("c"), &["damaged"]);
 }
 
-/// Two runs at once cannot both take the last of the budget.
+/// Two concurrent runs cannot both take the rest of the budget.
 #[test]
 fn concurrent_runs_share_one_budget() {
     let (guard, file) = budget(&["--epsilon", "1.1"]);
@@ -164,7 +164,7 @@ fn concurrent_runs_share_one_budget() {
     assert!(found["runs"].as_array().unwrap().len() == 1 && found["epsilon"].as_f64() <= Some(1.1), "{found}");
 }
 
-/// Every sampler and schedule is charged as it runs: the charge and the events that the run records have one cost.
+/// Every sampler and schedule is charged as it runs: the charge and the recorded events have the same cost.
 #[test]
 fn every_kind_of_run_is_charged_as_it_runs() {
     let cases: [&[&str]; 8] = [
@@ -188,7 +188,8 @@ fn every_kind_of_run_is_charged_as_it_runs() {
     }
 }
 
-/// Private metrics add to the total, for a row held out here may be trained on elsewhere; the run's own cost is the larger part.
+/// Private metrics add to the total, because another run may train on a row that is held out here. The run's own cost
+/// is the larger part.
 #[test]
 fn private_metrics_add_to_the_total() {
     let metrics = ["--test-metrics", "private", "--epochs", "1", "--eval-every", "0.3"];
@@ -207,12 +208,13 @@ fn private_metrics_add_to_the_total() {
         let of = |events: &Recorded| events.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         let charged = total(&file)["epsilon"].as_f64().unwrap();
         assert!(charged > 1.2 * of(&events), "{extra:?} {charged}");
-        // What cut draws take of delta is small here.
+        // The share of delta for truncated draws is small here.
         assert!((charged / of(&both) - 1.0).abs() < 1e-3, "{extra:?} {charged} {}", of(&both));
     }
 }
 
-/// The charge covers evaluations before any data is read: without held-out samples the run is refused and charged for nothing.
+/// The charge covers evaluations before any data is read. Without held-out samples the run is rejected, and the charge
+/// is returned.
 #[test]
 fn private_metrics_without_rows_are_refused() {
     let (guard, file) = budget(&[]);
@@ -227,7 +229,7 @@ fn private_metrics_without_rows_are_refused() {
     assert_eq!((&found["epsilon"], &found["runs"][0]["steps"]), (&json!(0.0), &json!(0)), "{found}");
 }
 
-/// A comparison charges every run, those that tune too, at the rate of the samples that are left.
+/// A comparison charges every run, including tuning runs, at the rate of the remaining samples.
 #[test]
 fn comparisons_charge_every_run() {
     let (guard, file) = budget(&[]);
@@ -254,7 +256,7 @@ fn comparisons_charge_every_run() {
     assert_eq!(of_ledger["epsilon"], runs[3]["epsilon"]);
 }
 
-/// The noise that `calibrate --budget` finds is let through, and takes almost all that is left.
+/// The noise that `calibrate --budget` finds fits the budget, and takes almost all of the rest.
 #[test]
 fn calibrate_finds_the_rest() {
     let (guard, file) = budget(&["--epsilon", "2"]);

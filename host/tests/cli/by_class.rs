@@ -1,4 +1,4 @@
-//! Figures by class on held-out samples: where they stand, that they add up, and that private metrics do not release them.
+//! Figures by class on held-out samples: their location, their sums, and that private metrics do not release them.
 
 use super::markup::assert_balanced;
 use super::{DIGITS, MLP, folder, json, train};

@@ -1,4 +1,4 @@
-//! Each claim in a run's outputs, held against what the run did.
+//! Claims in a run's outputs, compared with the run.
 
 use super::{DIGITS, MLP, damper, folder, json, refused, run, stderr, train};
 use damper::accounting::Recorded;
@@ -14,13 +14,13 @@ fn read_json(out: &Path, name: &str) -> Value {
     serde_json::from_str(&read(out, name)).unwrap()
 }
 
-/// The value of a metadata entry of `model.onnx`.
+/// Returns the value of a metadata entry of `model.onnx`.
 fn metadata(out: &Path, key: &str) -> Option<String> {
     let model = damper::onnx::load(&out.join("model.onnx")).unwrap();
     model.metadata_props.into_iter().find(|entry| entry.key == key).map(|entry| entry.value)
 }
 
-/// Every number that follows the word `epsilon` in a line, with the step of that line, and by how much the step may be off.
+/// Returns every number after the word `epsilon` in a line, with the line's step, and the tolerance of that step.
 fn shown(lines: &str, steps_of_epoch: f64) -> Vec<(u64, u64, f64)> {
     let number = |text: &str| text.split([' ', ',']).next().unwrap().parse::<f64>().unwrap();
     let of_line = |line: &str| {
@@ -29,13 +29,13 @@ fn shown(lines: &str, steps_of_epoch: f64) -> Vec<(u64, u64, f64)> {
             return Some((number(rest.split('/').next().unwrap()) as u64, 0, epsilon));
         }
         let epoch = number(line.strip_prefix("epoch ")?.split(':').next().unwrap());
-        // An epoch is shown with one decimal.
+        // An epoch is printed with one decimal.
         Some(((epoch * steps_of_epoch).round() as u64, 3, epsilon))
     };
     lines.lines().filter_map(of_line).collect()
 }
 
-/// The accountant prices the first 47 of 469 steps at 1.94 where the Renyi bound is 2.9995.
+/// The accountant gives the first 47 of 469 steps 1.94, and the Rényi bound is 2.9995.
 #[test]
 fn progress_shows_the_price_of_its_steps() {
     let (_guard, out) = folder();
@@ -102,7 +102,7 @@ fn seconds_are_whole_and_not_covered() {
     assert!(words("not_covered").contains("`seconds`") && words("covered").contains("without `seconds`"));
 }
 
-// What a run's notes say is of its own sampler and noise, in each output.
+// Notes of a run describe its own sampler and noise, in each output.
 #[test]
 fn notes_are_of_the_run() {
     const POISSON: &str = "Poisson-subsampled";
@@ -174,7 +174,7 @@ fn declared_size_hides_counted_size() {
     refused(train(MLP, DIGITS, &out, &declared), &out, &["--dataset-size 900", "--delta 0.001", "--allow-large-delta"]);
     // Above 1437^-1.1 = 3.36e-4 and below 900^-1.1 = 5.6e-4.
     let output = train(MLP, DIGITS, &out, &["--dataset-size", "900", "--delta", "5e-4"]).output().unwrap();
-    // The warning depends on the counted size, so a terminal alone shows it.
+    // The warning depends on the counted size, so only a terminal shows it.
     assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
     assert_eq!(read_json(&out, "report.json")["warnings"], json!([]));
 

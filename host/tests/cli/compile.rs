@@ -1,4 +1,4 @@
-//! `damper compile` and `damper export`. `damper-compile`'s tests build what is written.
+//! `damper compile` and `damper export`. The tests of `damper-compile` build the output.
 
 use super::npz::NpzArchive;
 use super::{damper, stderr};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const CNN: &str = "onnx-models/digits-cnn.onnx";
 
-/// A run that must succeed; its answer.
+/// Runs a command that must succeed, and returns its answer.
 #[track_caller]
 fn run(args: &[&str]) -> String {
     let output = damper().args(args).output().unwrap();
@@ -27,7 +27,7 @@ fn recorded_gradient_is_that_of_gradients() {
     let at = |name: &str| folder.path().join(name);
     let said = run(&["compile", CNN, "--out", at("network").to_str().unwrap()]);
     assert!(said.contains("2730 trained parameters"), "{said}");
-    // The sample of the test, as its page has it.
+    // The sample of the test, as on its page.
     let pixels: Vec<String> = (0..64).map(|pixel| format!("{}", (pixel * 37 % 101) as f32 / 101.0)).collect();
     let names: Vec<String> = (0..64).map(|pixel| format!("p{pixel}")).collect();
     fs::write(at("one.csv"), format!("{},label\n{},0\n", names.join(","), pixels.join(","))).unwrap();
@@ -43,7 +43,7 @@ fn recorded_gradient_is_that_of_gradients() {
     assert!(whole.iter().map(|x| x.to_bits()).eq(recorded.iter().map(|x| x.to_bits())));
 }
 
-// What is not trained is a constant; a folder with something in it is left alone, and nothing is left of a failure.
+// Frozen parameters are constants. A non-empty folder is left unchanged, and no files remain after an error.
 #[test]
 fn folders_are_whole_or_not_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn folders_are_whole_or_not_there() {
     }
 }
 
-// C files, planned for a size; one that does not fit is refused with what takes it.
+// C files, planned for a memory size. If a network does not fit, the error names what takes the memory.
 #[test]
 fn c_is_planned_for_a_size() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn c_is_planned_for_a_size() {
     assert!(!none.exists());
 }
 
-// A device's parameters come back into the model, and no others.
+// `export` writes a device's parameters into the model, and changes no others.
 #[test]
 fn export_puts_params_into_model() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A model `logits = W flatten(x) + b` of samples of this shape.
+/// Writes a model `logits = W flatten(x) + b` for samples of this shape.
 pub fn linear(folder: &Path, name: &str, shape: &[usize], outputs: usize) {
     let values = shape.iter().product::<usize>();
     let weights: Vec<f32> = (0..values * outputs).map(|at| (at % 7) as f32 / 50.0 - 0.06).collect();
@@ -48,7 +48,7 @@ pub fn gz(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A PNG file of `channels` 1, 3 or 4, whose pixels follow from `seed`.
+/// Returns a PNG file with 1, 3 or 4 `channels` and pixels from `seed`.
 pub fn png(height: u32, width: u32, channels: usize, seed: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
@@ -63,21 +63,21 @@ pub fn png(height: u32, width: u32, channels: usize, seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// A JPEG file of 8 × 8 pixels, all of one grey (133, 133, 133), in colours.
+/// Returns a JPEG file of 8 × 8 pixels, all of one grey (133, 133, 133), in colour.
 pub fn jpeg() -> Vec<u8> {
     let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
     bytes.extend([8; 64]);
-    // Frame: 8 bits, 8 x 8, three components of one table.
+    // Frame: 8 bits, 8 x 8, three components with one table.
     bytes.extend([0xff, 0xc0, 0, 17, 8, 0, 8, 0, 8, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);
-    // Codes: of DC `0` three bits, `10` none; of AC `0` the end of the block.
+    // Codes: for DC `0` is three bits, `10` none. For AC `0` is the end of the block.
     bytes.extend([0xff, 0xc4, 0, 21, 0x00, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
     bytes.extend([0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    // Scan: Y is 5 above the middle, the colours are none.
+    // Scan: Y is 5 above the middle, and both colours are zero.
     bytes.extend([0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0, 0x54, 0x9f, 0xff, 0xd9]);
     bytes
 }
 
-/// A `.npy` file.
+/// Encodes a `.npy` file.
 pub fn npy(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
     let shape: String = shape.iter().map(|extent| format!("{extent},")).collect();
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
@@ -97,12 +97,12 @@ pub fn npy_labels(count: usize, classes: u8) -> Vec<u8> {
     npy("|u1", &[count], &(0..count).map(|at| at as u8 % classes).collect::<Vec<_>>())
 }
 
-/// A binary batch of CIFAR-10.
+/// Returns a binary batch of CIFAR-10.
 pub fn cifar_binary(images: usize) -> Vec<u8> {
     (0..images).flat_map(|at| [vec![at as u8 % 10], vec![at as u8; 3072]].concat()).collect()
 }
 
-/// A Python batch of CIFAR-10, as Python 2 pickled it.
+/// Returns a Python batch of CIFAR-10, as Python 2 pickled it.
 pub fn cifar_pickle(images: usize) -> Vec<u8> {
     let mut bytes =
         b"\x80\x02}q\x01(U\x0bbatch_labelq\x02U\x15training batch 1 of 5q\x03U\x06labelsq\x04]q\x05(".to_vec();
@@ -120,7 +120,7 @@ pub fn cifar_pickle(images: usize) -> Vec<u8> {
     bytes
 }
 
-/// A `.tar` archive.
+/// Encodes a `.tar` archive.
 pub fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, bytes) in files {
@@ -132,14 +132,14 @@ pub fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// The values of a column of a Parquet file.
+/// Values of a column of a Parquet file.
 pub enum Column {
     Bytes(Vec<Option<Vec<u8>>>),
     I64(Vec<i64>),
     F32(Vec<f32>),
 }
 
-/// A Parquet file; optional columns have one level more than their depth.
+/// Writes a Parquet file. Optional columns have one level more than their depth.
 pub fn parquet(file: &Path, schema: &str, columns: &[(Column, i16)]) {
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let properties = WriterProperties::builder().set_compression(Codec::SNAPPY).build();
@@ -170,7 +170,7 @@ pub fn parquet(file: &Path, schema: &str, columns: &[(Column, i16)]) {
     writer.close().unwrap();
 }
 
-/// A Parquet file as Hugging Face's image data sets have it.
+/// Writes a Parquet file in the layout of Hugging Face's image data sets.
 pub fn hugging_face(file: &Path, images: Vec<Option<Vec<u8>>>, labels: Vec<i64>) {
     let schema = "message schema { optional group image { optional binary bytes; optional binary path (STRING); } \
                   optional int64 label; }";

@@ -1,5 +1,5 @@
-//! Files of an earlier version, in `host/tests/earlier/`: a run file, folders of runs, a recording, a budget, a federation's plan. They are read
-//! as that version read them.
+//! Files of an earlier version, in `host/tests/earlier/`: a run file, folders of runs, a recording, a budget, a
+//! federation's plan. They are read as that version read them.
 
 use super::{damper, folder, json, stderr};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A copy of the files.
+/// Returns a copy of the files.
 fn earlier() -> (tempfile::TempDir, std::path::PathBuf) {
     let (guard, out) = folder();
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/earlier"), &out);
@@ -32,7 +32,7 @@ fn run_file_trains_the_same_params() {
     let (guard, of) = earlier();
     let out = guard.path().join("again");
     let mut command = damper();
-    // Its model and its data lie in the working folder.
+    // Its model and its data are in the working folder.
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../onnx-models"));
     let found = json(
         &command.arg("train").arg(of.join("run.toml")).args(["--json", "--quiet", "--out"]).arg(&out).output().unwrap(),
@@ -69,7 +69,7 @@ fn report_is_made_again() {
     }
 }
 
-// Its bits are of contract 2. It is not played as if they were those of contract 3.
+// Its bits are of contract 2. It is not replayed as contract 3.
 #[test]
 fn recording_of_contract_2_is_refused() {
     let (_guard, of) = earlier();
@@ -103,7 +103,7 @@ fn plan_keeps_its_digest_and_epsilon() {
     assert_eq!(found["members"][1]["name"], "clinic 2");
 }
 
-// The state has the run file's name and its model's, as an earlier version wrote them.
+// The state has the names of the run file and its model, as an earlier version wrote them.
 #[test]
 fn stopped_run_ends_with_the_same_params() {
     let (_guard, of) = earlier();
@@ -111,7 +111,7 @@ fn stopped_run_ends_with_the_same_params() {
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../onnx-models"));
     command.args(["train", "--quiet", "--json", "--resume"]).arg(of.join("stopped"));
     let found = json(&command.output().unwrap());
-    // Those of a run that was not stopped, by the earlier version.
+    // The digest of the uninterrupted run with the earlier version.
     assert_eq!(found["params_digest"], "c469a3c0c4a6c53c4d9d9831993ba3be3431c87d955b1f8699a2be6e7b0dd32c");
     assert_eq!(found["steps"], 800);
 }

@@ -1,4 +1,4 @@
-//! `--events` and `--tensorboard`: what is told of a run to programs.
+//! `--events` and `--tensorboard`: events of a run for programs.
 
 use super::{DIGITS, MLP, assert_refused, folder, json, stderr, train};
 use serde_json::Value;
@@ -28,11 +28,11 @@ fn events_tell_a_run_from_begin_to_end() {
     assert!(epsilons.windows(2).all(|pair| pair[0] <= pair[1]), "{epsilons:?}");
     assert_eq!(of("end")[0]["epsilon"], report["epsilon"]);
     assert_eq!(evaluations[2]["loss"], report["test_loss"]);
-    // Numbers that progress may show, and no other.
+    // Only numbers that progress may show.
     let keys = |event: &Value| event.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&steps[0]), ["event", "step", "steps", "epsilon", "seconds"]);
     assert_eq!(keys(&evaluations[0]), ["event", "step", "epoch", "epsilon", "loss", "accuracy"]);
-    // A file of TensorBoard's, with a record of each.
+    // A file in TensorBoard's format, with a record of each.
     let files: Vec<_> = fs::read_dir(&board).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() == 1 && files[0].file_name().unwrap().to_str().unwrap().contains("tfevents"), "{files:?}");
     let mut bytes = &fs::read(&files[0]).unwrap()[..];
@@ -44,7 +44,7 @@ fn events_tell_a_run_from_begin_to_end() {
     assert_eq!(records, 1 + 20 + 3);
 }
 
-/// `metrics.csv` is taken by a folder, so the first evaluation cannot be written.
+/// A folder has the name `metrics.csv`, so the first evaluation cannot be written.
 #[test]
 fn events_tell_why_a_run_failed() {
     let (guard, out) = folder();
@@ -78,7 +78,7 @@ fn unwritable_events_are_error() {
 #[test]
 fn early_stop_ends_a_run_and_costs_its_plan() {
     let (guard, out) = folder();
-    // An evaluation after each step: five without a better one come soon.
+    // Evaluate after each step: five evaluations without an improvement come soon.
     let long = ["--epochs", "40", "--eval-every", "0.05", "--seed", "3", "--json"];
     let whole = json(&train(MLP, DIGITS, &guard.path().join("whole"), &long).output().unwrap());
     let report = json(&train(MLP, DIGITS, &out, &[&long[..], &["--stop-early", "5"]].concat()).output().unwrap());
@@ -88,7 +88,7 @@ fn early_stop_ends_a_run_and_costs_its_plan() {
     assert_ne!(report["params_digest"], whole["params_digest"]);
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("ended early") && warnings.contains("all 899 planned steps"), "{warnings}");
-    // Steps taken beside charged ones, ε of both, and the best evaluation, all as metrics.csv has them.
+    // Steps taken and charged, ε of both, and the best evaluation, as in metrics.csv.
     let early = &report["early_stop"];
     let rows: Vec<(u64, f64)> = fs::read_to_string(out.join("metrics.csv"))
         .unwrap()
@@ -107,7 +107,7 @@ fn early_stop_ends_a_run_and_costs_its_plan() {
     assert_eq!(early["best_step"].as_u64(), Some(rows[rows.len() - 6].0));
     assert!(early["covered"].as_str().unwrap().starts_with("not covered"), "{early}");
     assert!(whole.get("early_stop").is_none());
-    // The best parameters are in a model of their own; a run to its end has none.
+    // The best parameters are in a separate model. A complete run does not have this model.
     assert_eq!(early["best_model"], "model-best.onnx");
     assert_ne!(fs::read(out.join("model-best.onnx")).unwrap(), fs::read(out.join("model.onnx")).unwrap());
     assert!(!guard.path().join("whole/model-best.onnx").exists());

@@ -1,4 +1,4 @@
-//! `damper fix`: what becomes of BatchNormalization, by what the models compute in tract.
+//! `damper fix`: replacement of BatchNormalization, compared by the outputs of the models in tract.
 
 use super::{DIGITS, assert_refused, damper, folder, json, stderr, train, trained_names};
 use damper::graph::DType;
@@ -12,12 +12,12 @@ use tract_onnx::prelude::{Datum, Framework, InferenceModelExt, IntoRunnable, Int
 const ROWS: usize = 3;
 const EPSILON: f32 = 1e-5;
 
-/// Numbers of no pattern, from -1 to 1.
+/// Pseudo-random numbers from -1 to 1.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| (((at + seed) * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
 }
 
-/// A model from `x` `[N, *input]` to `y` `[N, *output]`.
+/// Builds a model from `x` `[N, *input]` to `y` `[N, *output]`.
 fn model(input: &[usize], output: &[usize], tensors: &[(&str, &[usize], Vec<f32>)], graph: GraphProto) -> ModelProto {
     let info = |name: &str, shape: &[usize]| {
         let shape: Vec<Extent> =
@@ -39,7 +39,7 @@ fn model(input: &[usize], output: &[usize], tensors: &[(&str, &[usize], Vec<f32>
     }
 }
 
-/// The weights of a normalisation of `channels`, with statistics or without.
+/// Returns the weights of a normalisation of `channels`, with or without statistics.
 fn norm(channels: usize, has_statistics: bool) -> Vec<(&'static str, Vec<usize>, Vec<f32>)> {
     let positive = |values: Vec<f32>| values.into_iter().map(|x| x.abs() + 0.3).collect::<Vec<_>>();
     let shape = vec![channels];
@@ -57,7 +57,7 @@ fn norm(channels: usize, has_statistics: bool) -> Vec<(&'static str, Vec<usize>,
 
 const NORM: [&str; 5] = ["h", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"];
 
-/// One layer, then a normalisation.
+/// Builds a layer, then a normalisation.
 fn layer_and_norm(
     op: &str,
     input: &[usize],
@@ -81,7 +81,7 @@ fn layer_and_norm(
     model(input, output, &tensors, GraphProto { node: nodes, ..GraphProto::default() })
 }
 
-/// What the model in `file` makes of rows of `[*input]`.
+/// Returns the outputs of the model in `file` for rows of `[*input]`.
 fn outputs(file: &Path, input: &[usize]) -> Vec<f32> {
     let shape = [&[ROWS], input].concat();
     let x = Tensor::from_shape(&shape, &numbers(shape.iter().product(), 77)).unwrap();
@@ -221,7 +221,7 @@ fn rejects_bad_groups_and_keeps_the_rest() {
     assert!(answer["refusal"].as_str().unwrap().contains("BatchNormalization"), "{answer}");
 }
 
-/// What of `values` has mean 0 and mean square 1.
+/// Returns `values` normalised to mean 0 and mean square 1.
 fn normal(values: &[f64], epsilon: f64) -> Vec<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64;
@@ -238,7 +238,7 @@ fn fix_standardises_filters() {
         assert!(answer["refusal"].is_null(), "{answer}");
         let said = &answer["changes"][1];
         assert_eq!(said["to"], "filters of 'layer.weight' centred and scaled to length 1; the outputs change");
-        // The same convolution with filters that are standardised here. The normalisation is merged before.
+        // The same convolution with filters that the test standardises. The normalisation is merged before.
         let graph = onnx::load(&folder.path().join("fixed.onnx")).unwrap().graph.unwrap();
         let tensor = |name: &str| {
             let proto = graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
@@ -297,13 +297,14 @@ fn fix_normalises_residual_sums() {
     let sums = sums.chunks(12).flat_map(|group| normal(group, f64::from(EPSILON)));
     let expected: Vec<f32> = sums.map(|x| (x + x.tanh()) as f32).collect();
     close(&outputs(&folder.path().join("fixed.onnx"), &shape), &expected);
-    // A second time there is nothing left to do.
+    // A second call changes no layer.
     let once = onnx::load(&folder.path().join("fixed.onnx")).unwrap();
     let again = json(&fix(&once, folder.path(), &["--json", "--scale-norm"]));
     assert_eq!(again["changes"][0]["to"], "kept: a normalisation follows", "{again}");
 }
 
-// Weights that are named become integers and are not trained; the trained model keeps them; every backend and a compiled network read them.
+// The named weights become integers and are frozen. The trained model keeps them, and every backend and a compiled
+// network read them.
 #[test]
 fn fix_rounds_frozen_weights() {
     let (folder, out) = folder();

@@ -1,4 +1,4 @@
-//! One command from each kind of data to a private model, and that it is trained on what the data hold.
+//! One command from each kind of data to a private model, with checks that it is trained on that data.
 
 #[path = "good_data/parquet.rs"]
 mod parquet;
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-/// `damper train` of two epochs, with ε.
+/// Runs `damper train` for two epochs, with ε.
 fn trained(folder: &Path, model: &str, data: &str, extra: &[&str]) -> Output {
     let model = folder.join(format!("{model}.onnx"));
     let out = folder.join("run");
@@ -37,7 +37,7 @@ fn trained(folder: &Path, model: &str, data: &str, extra: &[&str]) -> Output {
     run(&args)
 }
 
-/// The report of a run that must succeed.
+/// Returns the report of a run that must succeed.
 #[track_caller]
 fn report(folder: &Path, model: &str, data: &str, extra: &[&str]) -> Value {
     let report = json(&trained(folder, model, data, extra));
@@ -93,18 +93,18 @@ fn image_folder_trains_a_private_model() {
     let read = load(&data, &options(&[3, 8, 8], 2)).unwrap();
     assert_eq!(classes(&read), [vec![0; 41], vec![1; 41]].concat());
     let row = |index: usize| &read.train.features()[0].floats()[index * 192..][..192];
-    // Grey is repeated, colours are in planes, alpha is left out, and the JPEG file is of one grey.
+    // Grey is repeated, colours are in planes, alpha is dropped, and the JPEG file has one grey.
     assert_eq!((row(0)[5], row(0)[64 + 5]), (5.0 / 255.0, 5.0 / 255.0));
     assert_eq!((row(1)[1], row(1)[64 + 1]), ((62 + 3) as f32 / 255.0, (62 + 4) as f32 / 255.0));
     assert_eq!((row(2)[1], row(2)[64 + 1]), ((124 + 4) as f32 / 255.0, (124 + 5) as f32 / 255.0));
     assert!(row(40).iter().all(|value| (value * 255.0 - 133.0).abs() < 1.5), "{:?}", row(40));
-    // The other way about, by public names; and colours as grey.
+    // The opposite order, by public names, and colours as grey.
     let names = DataOptions { classes: Some(vec!["dog".into(), "cat".into()]), ..options(&[8, 8], 2) };
     let read = load(&spec("folder", &folder.join("pets/train")), &names).unwrap();
     assert_eq!((classes(&read)[0], read.train.features()[0].shape.len()), (1, 2));
 }
 
-/// The pixels of one run serve the next, as long as the images are the same.
+/// Cached pixels serve the next run as long as the images are the same.
 #[test]
 fn image_cache_gives_the_same_bits() {
     let guard = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn image_cache_gives_the_same_bits() {
         let found = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
         assert_eq!(found & 0o777, mode, "{}", path.display());
     }
-    // What is damaged is decoded again; what is whole is read.
+    // A damaged file is decoded again. A complete file is read.
     let file = files().remove(0);
     let bytes = fs::read(&file).unwrap();
     for wrong in [&bytes[..100], &[&[bytes[0] ^ 1], &bytes[1..]].concat()] {
@@ -181,7 +181,7 @@ fn cifar_archive_trains_a_private_model() {
     assert_eq!(classes(&from_binary)[48..52], [8, 9, 0, 1]);
     let digest = found["params_digest"].clone();
     assert_ne!(digest, Value::Null);
-    // The unpacked folder, and rows that are read from a file for each step: the same.
+    // The unpacked folder, and rows that are read from a file for each step, give the same result.
     for (name, bytes) in
         [("data_batch_1", cifar_pickle(50)), ("data_batch_2", cifar_pickle(30)), ("test_batch", cifar_pickle(20))]
     {
@@ -235,7 +235,7 @@ fn semicolon_csv_trains_a_private_model() {
     assert_eq!((&found["privacy"]["samples"], &found["held_out"]["samples"]), (&90.into(), &30.into()));
     let zipped = report(folder, "table", &spec("csv", &folder.join("t.csv.gz")), &flags);
     assert_eq!(zipped["params_digest"], found["params_digest"]);
-    // Other rows are held out by another seed, and by class.
+    // Another seed holds out other rows, and so does a split by class.
     let other =
         report(folder, "table", &spec("csv", &folder.join("t.csv")), &[&flags[..], &["--split-seed", "1"]].concat());
     assert_ne!(other["params_digest"], found["params_digest"]);
@@ -256,7 +256,7 @@ fn npy_arrays_train_and_channels_move() {
     let folder = guard.path();
     linear(folder, "rgb", &[3, 8, 8], 2);
     let numbers: Vec<f32> = (0..100 * 192).map(|at| (at % 23) as f32 / 23.0).collect();
-    // The same images with their channels in front, and behind.
+    // The same images with their channels first, and last.
     let bytes = |values: Vec<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let last: Vec<f32> = (0..100)
         .flat_map(|image| (0..192).map(move |at| image * 192 + at % 3 * 64 + at / 3))
@@ -283,7 +283,7 @@ fn npy_arrays_train_and_channels_move() {
     assert!(stderr(&output).contains("give --layout nhwc"), "{}", stderr(&output));
 }
 
-/// 10^6 rows of 300 bytes are 1.2 GB as floats: they are read from a file for each step, within 1 GiB of memory.
+/// 10^6 rows of 300 bytes are 1.2 GB as floats. They are read from a file for each step, within 1 GiB of memory.
 #[cfg(target_os = "linux")]
 #[test]
 fn million_rows_train_within_a_gibibyte() {
@@ -314,7 +314,7 @@ fn million_rows_train_within_a_gibibyte() {
     assert_eq!((&found["privacy"]["samples"], &found["steps"]), (&900_000.into(), &5.into()));
 }
 
-/// A model of scaled labels gives predictions, and the run losses, in the labels' own unit; the first line's use is said.
+/// With scaled labels, predictions and losses are in the labels' own unit. The use of the first line is printed.
 #[test]
 fn scaled_labels_keep_their_unit() {
     let guard = tempfile::tempdir().unwrap();
@@ -339,7 +339,7 @@ fn scaled_labels_keep_their_unit() {
     let tensor = |name: &str| graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
     let values = |name: &str| damper::onnx::decode_tensor(tensor(name)).unwrap().as_f32().unwrap().to_vec();
     let (weights, bias) = (values("fc.weight"), values("fc.bias"));
-    // What the file computes, by another runtime than the trainer's.
+    // Evaluate the file with another runtime than the trainer's.
     let spec_of = |name: &str, width| damper::onnx::TensorSpec {
         name: name.into(),
         dtype: DType::F32,
@@ -376,13 +376,13 @@ fn scaled_labels_keep_their_unit() {
         "{message}"
     );
     assert!(message.contains("its output is in their unit; to go on with it give --scale price=0,1"), "{message}");
-    // As the message has it.
+    // As in the message.
     let own = ["--loss", "mse", "--scale", "price=0,1", "--test", &test, "--clip", "1e5"];
     let output = trained(folder, "again", &spec("csv", &folder.join("train.csv")), &own);
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// The decision on the first line is said before the run, and not if it is to be quiet.
+/// The decision on the first line is printed before the run, but not with --quiet.
 #[test]
 fn use_of_the_first_line_is_said() {
     let guard = tempfile::tempdir().unwrap();
@@ -409,7 +409,7 @@ fn use_of_the_first_line_is_said() {
     }
 }
 
-/// The server's model has no place for the scale of a device's labels.
+/// The server's model cannot store the scale of a device's labels.
 #[test]
 fn devices_scale_no_labels() {
     let guard = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ fn help_is_there_for_every_subcommand() {
     }
 }
 
-// The epsilon of a calibrated multiplier is the calibrated one.
+// The epsilon of a calibrated multiplier is the calibrated epsilon.
 #[test]
 fn epsilon_matches_calibrated_multiplier() {
     let common = ["--sampling-rate", "0.0042667", "--steps", "3516", "--delta", "1e-5", "--json"];
@@ -38,8 +38,9 @@ fn epsilon_matches_calibrated_multiplier() {
     assert!((2.97..=3.0).contains(&epsilon), "{epsilon}");
 }
 
-// The prices of groups of k samples are above those of quadrature and an FFT in double precision (the mixture Σ Bin(k, q)(j) N(j, σ²)
-// against N(0, σ²), grid 2e-4, each loss split between its neighbours on the grid; NumPy), by less than 0.1 %.
+// The privacy costs of groups of k samples exceed those of quadrature and an FFT in double precision by less than 0.1
+// %. The reference is the mixture Σ Bin(k, q)(j) N(j, σ²) against N(0, σ²) on a grid of 2e-4. Each loss is split
+// between its neighbours on the grid (NumPy).
 #[test]
 fn group_price_is_that_of_quadrature() {
     for (multiplier, rate, steps, delta, size, wanted) in [
@@ -103,7 +104,7 @@ fn train_writes_json_and_whole_folder() {
     drop(folder);
 }
 
-/// The share of right answers of a trained model on the held-out digits, by a runtime that knows nothing of the run.
+/// Returns the accuracy of a trained model on the held-out digits, by a runtime without any state of the run.
 fn accuracy(model: &Path) -> f64 {
     let rows = NonZeroUsize::new(60).unwrap();
     let spec = |name: &str, extent| TensorSpec {
@@ -205,7 +206,7 @@ fn projection_is_reported_and_optional() {
     let galore = &projected["training"]["galore"];
     assert_eq!((&galore["rank"], &galore["every"]), (&4.into(), &200.into()));
     assert_eq!(galore["scale"], 1.0);
-    // [32, 64] on the left, [10, 32] on the left, and two biases.
+    // [32, 64] and [10, 32], projected on the left, and two biases.
     assert_eq!(galore["projected"], serde_json::json!(["fc1.weight", "fc2.weight"]));
     assert_eq!(galore["coordinates"], 4 * 64 + 4 * 32 + 32 + 10);
 
@@ -254,7 +255,7 @@ fn inspect_shows_strategies_and_costs() {
     let bytes = |key: &str| [0, 1].map(|at| costs[at][key].as_u64().unwrap());
     let [per_sample, norms] = bytes("sample_bytes");
     assert!(norms < per_sample);
-    // The gradients of one sample are made of their factors at a time.
+    // The gradients are computed from their factors for one sample at a time.
     let ([per_sample, norms], gradient) = (bytes("fixed_bytes"), inspection["gradient_bytes"].as_u64().unwrap());
     assert!((norms + 9 * gradient / 10..=norms + gradient).contains(&per_sample), "{per_sample} {norms} {gradient}");
     assert!(costs.iter().all(|cost| (1..=16).contains(&cost["physical_batch"].as_u64().unwrap())));
@@ -282,7 +283,7 @@ fn inspect_gives_each_initializer_a_reason() {
     assert!(refused["refusal"].as_str().unwrap().contains("BatchNormalization"));
 }
 
-/// A model of two heads, of which the loss takes one, is as the model of that head alone.
+/// A model with two heads, one of which feeds the loss, equals the model with only that head.
 #[test]
 fn parameter_without_gradient_is_frozen() {
     let (guard, _) = folder();

@@ -12,17 +12,17 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How far an entry may be from the expected one, of the largest entry of that parameter's gradient of that sample.
+/// Tolerance of an entry, relative to the largest entry of that parameter's gradient of that sample.
 const CLOSE: f64 = 1e-5;
 
-/// An array of a file.
+/// Reads an array of a file.
 fn array(file: &Path, name: &str) -> (Vec<u64>, Vec<f32>) {
     let mut archive = NpzArchive::open(file).unwrap();
     let array = archive.by_name(name).unwrap().unwrap_or_else(|| panic!("{}: no array '{name}'", file.display()));
     (array.shape().to_vec(), array.into_vec().unwrap())
 }
 
-/// `damper gradients` of `model` on `data`, by tract if no backend is given.
+/// Returns `damper gradients` of `model` on `data`, by tract if no backend is given.
 fn gradients(model: &str, data: &str, out: &Path, extra: &[&str]) -> Command {
     let mut command = damper();
     command.args(["gradients", model, "--data", data, "--out"]).arg(out).args(extra);
@@ -32,7 +32,7 @@ fn gradients(model: &str, data: &str, out: &Path, extra: &[&str]) -> Command {
     command
 }
 
-/// A run that must succeed; its answer.
+/// Runs a command that must succeed, and returns its answer.
 #[track_caller]
 fn written(model: &str, data: &str, out: &Path, extra: &[&str]) -> String {
     let output = gradients(model, data, out, extra).output().unwrap();
@@ -40,7 +40,7 @@ fn written(model: &str, data: &str, out: &Path, extra: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Compares two arrays of samples, sample by sample.
+/// Compares two arrays, sample by sample.
 #[track_caller]
 fn assert_close(name: &str, found: &(Vec<u64>, Vec<f32>), wanted: &(Vec<u64>, Vec<f32>)) {
     assert_eq!(found.0, wanted.0, "{name}");
@@ -104,7 +104,7 @@ fn files_match_pytorch() {
     }
 }
 
-// The bytes do not depend on the workers; patterns choose the arrays; the file is its owner's alone.
+// The bytes do not depend on the workers, and patterns select the arrays. Only its owner can read the file.
 #[test]
 fn file_is_private_and_same_for_workers() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,13 +122,13 @@ fn file_is_private_and_same_for_workers() {
     let mut names: Vec<String> = NpzArchive::open(at("some.npz")).unwrap().array_names().collect();
     names.sort();
     assert_eq!(names, ["grad/fc2.bias", "grad/fc2.weight", "loss"]);
-    // The first samples, by the same bits.
+    // The first samples have the same bits.
     let (all, some) = (array(&at("one.npz"), "grad/fc2.weight"), array(&at("some.npz"), "grad/fc2.weight"));
     assert_eq!(some.0, [20, 10, 32]);
     assert!(all.1.iter().zip(&some.1).all(|(x, y)| x.to_bits() == y.to_bits()));
 }
 
-// A bad row that is dropped has the gradient 0 and the loss NaN, and the others are what they were.
+// A dropped bad row has the gradient 0 and the loss NaN, and the others are unchanged.
 #[test]
 fn dropped_row_has_no_gradient() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn npy(kind: &str, shape: &[usize], bytes: Vec<u8>) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00".to_vec(), length.to_vec(), head.into_bytes(), bytes].concat()
 }
 
-// Inputs come from arrays of their names, and labels from `labels`: y = a·W + b∘v, (1/3) Σ (y − t)², in closed form.
+// Inputs come from arrays with their names, and labels from `labels`: y = a·W + b∘v, (1/3) Σ (y − t)², in closed form.
 #[test]
 fn named_inputs_match_closed_form() {
     const N: usize = 7;
@@ -227,7 +227,7 @@ fn named_inputs_match_closed_form() {
     assert!(trained.status.success(), "{}", stderr(&trained));
 }
 
-// Ctrl-C leaves no file, and a file that was there stays.
+// Ctrl-C leaves no new file, and keeps an existing file.
 #[cfg(unix)]
 #[test]
 fn stopped_command_leaves_no_file() {

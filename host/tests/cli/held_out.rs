@@ -1,4 +1,4 @@
-//! Held-out samples: what is released of them, what it costs, and that every output says the same.
+//! Held-out samples: their releases, the privacy cost, and that all outputs agree.
 
 use super::{DIGITS, MLP, damper, folder, json, refused, run, stderr, train};
 use damper::accounting::Recorded;
@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A CSV of 64 features and a class, one row a number.
+/// Writes a CSV of 64 features and a class, a row for each number.
 fn csv(folder: &Path, name: &str, rows: Range<u32>) -> (PathBuf, String) {
     let row = |row: u32| {
         let features: Vec<String> =
@@ -28,7 +28,7 @@ fn read_json(out: &Path, name: &str) -> Value {
     serde_json::from_str(&read(out, name)).unwrap()
 }
 
-/// Every output of a finished run, and the terminal's.
+/// Returns every output of a finished run, and that of the terminal.
 fn outputs(out: &Path, terminal: &str) -> Vec<(&'static str, String)> {
     let files = ["report.json", "statement.json", "report.html", "events.json", "metrics.csv"];
     files.map(|name| (name, read(out, name))).into_iter().chain([("terminal", terminal.to_owned())]).collect()
@@ -82,7 +82,7 @@ fn private_metrics_are_noisy_and_charged() {
     };
     let (exact, exact_out, _exact) = with(&[]);
     let (noisy, out, _noisy) = with(&["--test-metrics", "private"]);
-    // Training is the same; what is said of the held-out samples is not.
+    // Training is the same. The figures of the held-out samples differ.
     assert_eq!(noisy["params_digest"], exact["params_digest"]);
     let figures = |out: &Path| -> Vec<(f64, f64)> {
         let number = |field: Option<&str>| field.unwrap().parse().unwrap();
@@ -104,10 +104,10 @@ fn private_metrics_are_noisy_and_charged() {
         assert!((accuracy - noisy_accuracy).abs() < 7.0 * of_noise, "{accuracy} {noisy_accuracy} {of_noise}");
         assert!((loss - noisy_loss).abs() < 70.0 * of_noise + 0.01, "{loss} {noisy_loss} {of_noise}");
     }
-    // A whole number of right answers would say that there is no noise.
+    // An integer number of correct predictions would show the absence of noise.
     assert!(noisy_figures.iter().any(|(_, accuracy)| (accuracy * samples).fract() > 1e-6));
 
-    // The price: four releases at a rate of 1, within the budget, and the claim is the larger part.
+    // Privacy cost: four releases at a rate of 1, within the budget. The claim is the larger part.
     let recorded: Recorded = serde_json::from_str(&read(&out, "events.json")).unwrap();
     let held_out = recorded.of_held_out().unwrap();
     assert_eq!((held_out.events(), held_out.largest_rate().as_f64()), (4, 1.0));
@@ -117,7 +117,7 @@ fn private_metrics_are_noisy_and_charged() {
     assert!(held_out <= 3.0 && held_out > 2.9, "{held_out}");
     assert_eq!(noisy["epsilon"], json!(training.max(held_out)));
     assert_eq!(json(&run(&["epsilon", out.to_str().unwrap(), "--json"]))["epsilon"], noisy["epsilon"]);
-    // Charged before the first of them is released.
+    // Charged before the first release.
     let ledger = read_json(&out, "checkpoint/ledger-held-out.json").to_string();
     assert!(ledger.contains("\"paid\":4"), "{ledger}");
     for (name, text) in outputs(&out, "") {
@@ -191,7 +191,7 @@ fn training_file_is_no_test_set() {
     assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
 }
 
-/// The warning is for whoever sits before the data, as it depends on private rows: `rows` looks for it on a terminal.
+/// The warning is only for a person at the data, because it depends on private rows. `rows` expects it on a terminal.
 #[test]
 fn shared_rows_are_in_no_kept_text() {
     let (guard, out) = folder();

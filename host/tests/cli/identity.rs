@@ -1,4 +1,4 @@
-//! The program of a run is the code that is loaded: not the file that the system started, and not a file that may have been replaced.
+//! Identity of a run's program: the loaded code, not the file that the system started, which may have been replaced.
 
 use super::{DIGITS, MLP, damper, folder, json, train};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 const LONG: [&str; 4] = ["--epochs", "20", "--seed", "1"];
 
-/// `command` with `program` in the place of its own.
+/// Replaces the program of `command` by `program`.
 fn by(program: &[&Path], command: &Command) -> Command {
     let mut other = Command::new(program[0]);
     other.args(&program[1..]).args(command.get_args()).env_remove("ORT_DYLIB_PATH");
@@ -19,7 +19,7 @@ fn by(program: &[&Path], command: &Command) -> Command {
     other
 }
 
-/// Kills a run once it has charged steps; `meanwhile` comes first. Returns the environment in its state.
+/// Kills a run after it has charged steps. Calls `meanwhile` before. Returns the environment in its state.
 fn killed(mut command: Command, out: &Path, meanwhile: impl FnOnce()) -> Value {
     let mut child =
         command.args(["--checkpoint-every", "0"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -50,7 +50,7 @@ fn resume(out: &Path) -> Command {
     command
 }
 
-/// A copy of the program in `folder` with another letter in a text: another build.
+/// Copies the program to `folder` with a changed letter in a text, as another build.
 fn another_build(folder: &Path) -> std::path::PathBuf {
     let mut bytes = fs::read(env!("CARGO_BIN_EXE_damper")).unwrap();
     let text = b"Trains ONNX networks with differential privacy";
@@ -76,7 +76,7 @@ fn a_loader_is_not_the_program() {
     let loaded = killed(by(&[loader, own], &train(MLP, DIGITS, &out, &LONG)), &out, || {});
     assert_eq!(environment, loaded);
     assert!(environment["program"].as_str().unwrap().starts_with("code "), "{environment}");
-    // Each goes on as the other was started, and loses no step.
+    // Each resumes with the start of the other, and loses no step.
     assert!(train(MLP, DIGITS, &whole, &LONG).stdout(Stdio::null()).status().unwrap().success());
     let expected: Value = serde_json::from_slice(&fs::read(whole.join("report.json")).unwrap()).unwrap();
     for report in [by(&[loader, own], &resume(&plain)).output().unwrap(), resume(&out).output().unwrap()] {
@@ -84,7 +84,7 @@ fn a_loader_is_not_the_program() {
     }
 }
 
-// Also through a loader, whose file is the same for both.
+// Also through a loader, which is the same file for both.
 #[test]
 fn another_build_takes_no_step_again() {
     let (guard, out) = folder();
@@ -106,7 +106,7 @@ fn another_build_takes_no_step_again() {
     }
 }
 
-// An upgrade puts another file in the place of the one that runs.
+// An upgrade replaces the file of the running program.
 #[test]
 fn a_replaced_file_is_not_the_program() {
     let (guard, out) = folder();
@@ -115,7 +115,7 @@ fn a_replaced_file_is_not_the_program() {
     let plain = guard.path().join("plain");
     let environment = killed(train(MLP, DIGITS, &plain, &LONG), &plain, || {});
     let other = another_build(guard.path());
-    // Before the run has read its data, so before it is named.
+    // Before the run has read its data, and so before its program is recorded.
     let replaced = killed(by(&[&copy], &train(MLP, DIGITS, &out, &LONG)), &out, || fs::rename(&other, &copy).unwrap());
     assert_eq!(environment, replaced);
 }

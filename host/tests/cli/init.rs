@@ -34,7 +34,7 @@ fn init_weights_follow_seed() {
     }
 }
 
-// A model without weights is small, and trains as the model that its seed gives.
+// A model without weights is small, and trains like the model that its seed generates.
 #[test]
 fn skeleton_trains_as_its_seeded_model() {
     let (folder, out) = folder();
@@ -56,9 +56,9 @@ fn skeleton_trains_as_its_seeded_model() {
     assert_eq!(of_bare["training"]["init_seed"], 5);
     assert_eq!(of_default["training"]["init_seed"], 0);
     assert!(of_full["training"]["init_seed"].is_null());
-    // What comes out has its weights, and is a model like any other.
+    // The trained model has its weights, like any other model.
     assert!(weights(&out.with_file_name("a").join("model.onnx")).iter().all(|values| !values.is_empty()));
-    // The other commands read it, too.
+    // The other commands read it too.
     assert_eq!(json(&run(&["inspect", &bare, "--json"]))["trained"], 2410);
     let grad = folder.path().join("grad.onnx").display().to_string();
     assert!(run(&["derive", &bare, "-o", &grad]).status.success());

@@ -1,4 +1,5 @@
-//! Processes of a launcher are the ranks of one run, or say so at once: each would claim epsilon for its own model alone.
+//! Processes of a launcher are the ranks of one run, or fail at once. Otherwise each would claim epsilon for its own
+//! model alone.
 
 use super::{DIGITS, MLP, damper, folder, refused, stderr, train};
 use std::process::Command;
@@ -15,10 +16,10 @@ fn started<'a>(command: &'a mut Command, variables: &[(&str, &str)]) -> &'a mut 
     command.envs(variables.iter().copied())
 }
 
-/// The variables of process `rank` of `size` by a launcher.
+/// Returns the variables of process `rank` of `size` by a launcher.
 type Variables = fn(rank: usize, size: usize) -> Vec<(&'static str, String)>;
 
-/// Variables of each launcher, by its documentation.
+/// Variables of each launcher, from its documentation.
 const LAUNCHERS: [(&str, Variables); 31] = [
     ("mpirun of Open MPI", |rank, size| numbers(&[("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", size)])),
     ("mpirun of MPICH", |rank, size| numbers(&[("PMI_RANK", rank), ("PMI_SIZE", size)])),
@@ -81,14 +82,14 @@ const LAUNCHERS: [(&str, Variables); 31] = [
     ("an Indexed Job", |rank, _| numbers(&[("JOB_COMPLETION_INDEX", rank)])),
 ];
 
-/// Launchers whose first process cannot be told from one that is alone: it runs, and the others refuse.
+/// Launchers with a first process that looks like a single process. It runs, and the others fail.
 const FIRST_RUNS: [&str; 3] = ["aprun", "prterun", "blaunch"];
 
 fn numbers(variables: &[(&'static str, usize)]) -> Vec<(&'static str, String)> {
     variables.iter().map(|(name, number)| (*name, number.to_string())).collect()
 }
 
-// All processes have one folder, or each has its own, as on machines that share no disk.
+// All processes share a folder, or each has its own, as on machines without a common disk.
 #[test]
 fn processes_of_a_launcher_are_one_run_at_most() {
     for (launcher, variables) in LAUNCHERS {
@@ -127,7 +128,7 @@ fn refusals_name_launcher_and_way_out() {
     }
 }
 
-// Of a sweep; and one process in a job of several tasks.
+// Processes of a sweep, and a single process in a job of several tasks.
 #[test]
 fn lone_processes_train() {
     for (variables, flags) in [
@@ -147,7 +148,7 @@ fn lone_processes_train() {
     }
 }
 
-// What charges many runs, or a run for an audit, is one process too.
+// Commands that charge many runs, or a run for an audit, also run as one process.
 #[test]
 fn comparisons_and_audits_are_one_process() {
     let (guard, out) = folder();

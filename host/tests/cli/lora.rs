@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tract_onnx::prelude::{DatumExt, Framework, InferenceModelExt, IntoRunnable, IntoTValue, Tensor, tvec};
 
-/// `damper train` of quiet steps on tract with adapters, with `extra` flags.
+/// Returns `damper train` with quiet steps on tract, with adapters and `extra` flags.
 fn train(out: &Path, extra: &[&str]) -> Command {
     let mut command = damper();
     command.args(["train", MLP, "--data", DIGITS, "--lora", "3", "--lora-target", "*weight", "--out"]).arg(out);
@@ -40,7 +40,7 @@ fn tensors(model: &ModelProto) -> HashMap<String, Vec<f32>> {
     stored.iter().filter_map(|tensor| Some((tensor.name.clone(), values(tensor)?))).collect()
 }
 
-/// What the model computes of three rows.
+/// Returns the outputs of the model for three rows.
 fn outputs(model: &ModelProto) -> Vec<f32> {
     let mut inference = tract_onnx::onnx().model_for_read(&mut &damper::onnx::encode(model)[..]).unwrap();
     inference.set_input_fact(0, f32::fact([3, 64]).into()).unwrap();
@@ -64,13 +64,13 @@ fn merged_model_has_the_original_graph() {
         graph(model).initializer.iter().map(|t| (t.name.clone(), t.dims.clone())).collect::<Vec<_>>()
     };
     assert_eq!(names(&merged), names(&before));
-    // The weights moved, the biases did not.
+    // The weights changed, and the biases did not.
     let (old, new, parts) = (tensors(&before), tensors(&merged), tensors(&adapted));
     for (name, values) in &old {
         assert_eq!(new[name] != *values, name.ends_with("weight"), "{name}");
         assert_eq!(parts[name], *values, "{name}");
     }
-    // W + s A B by hand, of weights stored as [out, in].
+    // W + s A B computed here, with weights stored as [out, in].
     for (name, inputs, outs) in [("fc1.weight", 64, 32), ("fc2.weight", 32, 10)] {
         let (a, b) = (&parts[&format!("{name}.lora_A")], &parts[&format!("{name}.lora_B")]);
         for (input, output) in (0..inputs).flat_map(|input| (0..outs).map(move |output| (input, output))) {
@@ -82,7 +82,7 @@ fn merged_model_has_the_original_graph() {
     let (one, other) = (outputs(&merged), outputs(&adapted));
     let largest = one.iter().fold(0.0f32, |most, x| most.max(x.abs()));
     assert!(one.iter().zip(&other).all(|(a, b)| (a - b).abs() <= 1e-5 * largest), "{one:?} {other:?}");
-    // What the reports say, and that the digest is of model.onnx.
+    // The claims of the reports, and the digest of model.onnx.
     let lora = json!({ "rank": 3, "alpha": 6.0, "weights": ["fc1.weight", "fc2.weight"], "merged": true });
     assert_eq!((&report["training"]["lora"], &beside["training"]["lora"]["merged"]), (&lora, &json!(false)));
     assert_eq!(
@@ -114,7 +114,7 @@ fn clipped_sums_and_heads_train_with_lora() {
         assert!(far < 1e-4, "{name}: {far}");
     }
     assert!(tensors(&model(&root(MLP)))["fc2.bias"] != a["fc2.bias"]);
-    // Another seed starts from other adapters; the same one is the same run.
+    // Another seed starts from other adapters. The same seed gives the same run.
     let digest = |name: &str, extra: &[&str]| {
         json(&train(&guard.path().join(name), &[&["--json"], extra].concat()).output().unwrap())["params_digest"]
             .clone()
@@ -148,7 +148,7 @@ fn stopped_runs_go_on_with_their_adapters() {
     assert!(fs::read(out.join("model.onnx")).unwrap() == fs::read(whole.join("model.onnx")).unwrap());
 }
 
-/// Also of a baseline, and from a run file; `inspect` and `derive` show the same network.
+/// Also for a baseline, and from a run file. `inspect` and `derive` show the same network.
 #[test]
 fn adapters_are_flags_as_all_others() {
     let (guard, out) = folder();
@@ -177,7 +177,7 @@ fn adapters_are_flags_as_all_others() {
     assert!(made.status.success(), "{}", stderr(&made));
     let outputs: Vec<String> = model(&derived).graph.unwrap().output.into_iter().map(|output| output.name).collect();
     assert!(outputs.contains(&"dp.grad.fc1.weight.lora_A".to_owned()), "{outputs:?}");
-    // A model that has adapters already gets no others.
+    // A model that already has adapters gets no others.
     let kept = guard.path().join("kept");
     assert!(train(&kept, &["--epochs", "0.2", "--lora-keep"]).stdout(Stdio::null()).status().unwrap().success());
     let again =

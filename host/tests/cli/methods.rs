@@ -1,15 +1,15 @@
-//! Every method through the real command: what it reports, what it reduces to, what it refuses.
+//! Every method through the command: its report, its reduction to DP-SGD, and its errors.
 
 use super::{DIGITS, MLP, folder, json, refused, run, train};
 use serde_json::Value;
 
-/// The report of a seeded run of `steps` steps or so with these flags.
+/// Returns the report of a seeded run of about `steps` steps with these flags.
 fn report(extra: &[&str]) -> Value {
     let (_folder, out) = folder();
     json(&train(MLP, DIGITS, &out, &[extra, &["--seed", "7", "--json"]].concat()).output().unwrap())
 }
 
-/// All `--method`s, with an optimizer where one is needed.
+/// All values of `--method`, with an optimizer if one is needed.
 const METHODS: [&[&str]; 9] = [
     &["--method", "dp-sgd"],
     &["--method", "doppler"],
@@ -38,7 +38,7 @@ fn every_method_trains_and_says_what_it_did() {
     }
 }
 
-/// The same seed: the same bits. A method that does something must give others.
+/// The same seed gives the same bits. A method with an effect must give other bits.
 #[test]
 fn trivial_methods_are_dp_sgd_bit_for_bit() {
     for optimizer in ["momentum", "adamw"] {
@@ -53,7 +53,7 @@ fn trivial_methods_are_dp_sgd_bit_for_bit() {
             &["--method", "disk", "--kappa", "1"],
             &["--method", "disk", "--kappa", "1", "--gamma", "0.5"],
             &["--method", "adp", "--lr-schedule", "constant"],
-            // Sums of 64 bits, which every noise schedule has; the others here are of 32.
+            // 64-bit sums, as every noise schedule has. The others here have 32-bit sums.
             &["--method", "adp", "--lr-schedule", "constant", "--noise-schedule", "polynomial:3,0"],
         ] {
             let same: Vec<&str> = match same.iter().position(|flag| *flag == "--betas") {
@@ -91,7 +91,7 @@ fn bits_do_not_depend_on_workers() {
     }
 }
 
-/// Flags that the papers have beside their methods' defaults, with a word of the report each.
+/// Options of the papers in addition to their methods' defaults, each with a word of the report.
 #[test]
 fn options_of_papers_train_and_are_reported() {
     let cases: [(&[&str], &str, &str); 11] = [
@@ -148,14 +148,15 @@ fn equation_6_is_a_budget_of_its_own() {
     assert!((priced(&report) / of("epsilon") - 1.0).abs() < 1e-9);
 }
 
-/// ε of the multiplier, rate and steps reported, by `damper epsilon`.
+/// Returns ε of the reported multiplier, rate and steps, by `damper epsilon`.
 fn priced(report: &Value) -> f64 {
     let [multiplier, rate, steps] = ["noise_multiplier", "sampling_rate", "steps"].map(|key| report[key].to_string());
     let flags = ["--noise-multiplier", &multiplier, "--sampling-rate", &rate, "--steps", &steps, "--delta", "1e-5"];
     json(&run(&[&["epsilon", "--json"][..], &flags].concat()))["epsilon"].as_f64().unwrap()
 }
 
-/// Gradient and counts are one event: the multiplier reported is of both, and `damper epsilon` prices it to the same ε.
+/// Gradient and counts are one event. The reported multiplier is of both, and `damper epsilon` computes the same ε from
+/// it.
 #[test]
 fn counts_and_gradient_cost_one_event() {
     for method in ["dc-sgd-p", "dc-sgd-e", "quantile"] {
@@ -219,7 +220,7 @@ fn the_answer_says_what_the_method_did() {
     }
 }
 
-// A warm-up is at least one step. One longer than the run gives a warning.
+// A warm-up takes at least one step. If it is longer than the run, it gives a warning.
 #[test]
 fn warmup_is_one_step_or_more() {
     let digest = |warmup| report(&["--warmup", warmup])["params_digest"].clone();
@@ -341,7 +342,7 @@ fn unproven_or_idle_flag_is_error() {
     }
 }
 
-// The error for an unknown method lists the known ones.
+// The error for an unknown method lists the known methods.
 #[test]
 fn unknown_method_error_lists_known() {
     let (_folder, out) = folder();

@@ -1,4 +1,4 @@
-//! Names of columns and classes through the command: with the model, the resumed run, the plan of a federation and the report.
+//! Names of columns and classes in the command: in the model, the resumed run, the plan of a federation and the report.
 
 use super::data_files::*;
 use super::{assert_refused, json, run, stderr};
@@ -12,7 +12,7 @@ fn spec(kind: &str, path: &Path) -> String {
     format!("{kind}:{}", path.display())
 }
 
-/// The rows of a table of features a and b and a class, with the columns in this order.
+/// Returns rows of a table of features a and b and a class, with the columns in this order.
 fn table(order: &str, rows: std::ops::Range<usize>) -> String {
     let cell = |row: usize, column: &str| match column {
         "a" => format!("{}", row % 7),
@@ -23,7 +23,7 @@ fn table(order: &str, rows: std::ops::Range<usize>) -> String {
     format!("{order}\n{}", rows.map(line).collect::<String>())
 }
 
-/// A model `two.onnx` of two features, and tables in three orders.
+/// Writes a model `two.onnx` of two features, and tables in three orders.
 fn files(folder: &Path) {
     linear(folder, "two", &[2], 2);
     for (name, order, rows) in [
@@ -47,7 +47,7 @@ fn train(folder: &Path, data: &str, out: &str, extra: &[&str]) -> Output {
 
 const CLASSES: [&str; 4] = ["--classes", "ant,bee", "--label-column", "kind"];
 
-// A test set and a training set in another order are the same data; the report and the model have the names.
+// Column order does not matter between training and test sets. The report and the model have the names.
 #[test]
 fn order_of_columns_changes_nothing() {
     let guard = tempfile::tempdir().unwrap();
@@ -67,11 +67,11 @@ fn order_of_columns_changes_nothing() {
     assert_eq!(data["classes"].to_string(), r#"["ant","bee"]"#);
     let classes = &usual["held_out"]["by_class"]["classes"];
     assert_eq!((&classes[0]["name"], &classes[1]["name"]), (&"ant".into(), &"bee".into()));
-    // Row 3 to 37: a row whose remainder by 7 is above 3 is a bee.
+    // Rows 3 to 37: a row with a remainder by 7 above 3 is a bee.
     assert_eq!((&classes[0]["labels"], &classes[1]["labels"]), (&20.into(), &15.into()));
     let page = fs::read_to_string(folder.join("1/report.html")).unwrap();
     assert!(page.contains("1 (bee)") && page.contains("0 (ant)"), "{page}");
-    // The model's names put data in its order, without --classes; other names are refused.
+    // The model's names order the data's columns, without --classes. Other names are rejected.
     let gradients = |data: &str, out: &str| {
         let [model, out] = ["1/model.onnx", out].map(|file| folder.join(file).display().to_string());
         super::run(&[
@@ -96,7 +96,7 @@ fn order_of_columns_changes_nothing() {
     );
 }
 
-// A device whose table has another order makes the same update; a plan without names takes no table with names.
+// A device with another column order makes the same update. A plan without names accepts no table with names.
 #[test]
 fn plan_puts_devices_in_order() {
     let guard = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn plan_puts_devices_in_order() {
     assert_refused(&plan("5.json", &["--columns", "a,A,kind"]), &["--columns A: is named twice"]);
 }
 
-// Some editors begin a file with a byte order mark; before, it was a letter of the first class.
+// Some editors start a file with a byte order mark. In an earlier version it became part of the first class's name.
 #[test]
 fn class_files_may_begin_with_a_mark() {
     let guard = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn class_files_may_begin_with_a_mark() {
     fs::write(&list, b"\xff\xfea\0n\0t\0").unwrap();
     let refused = train(folder, "train.csv", "utf16", &flags);
     assert!(stderr(&refused).contains("the file is not UTF-8 text"), "{}", stderr(&refused));
-    // A run file may, too.
+    // A run file may have a byte order mark too.
     let toml = folder.join("run.toml");
     let [model, out] = ["two.onnx", "of-file"].map(|file| folder.join(file).display().to_string());
     fs::write(&toml, format!("\u{feff}model = \"{model}\"\nlr = 0.25\n")).unwrap();
@@ -159,7 +159,7 @@ fn class_files_may_begin_with_a_mark() {
     assert_eq!(found["training"]["lr"], 0.25);
 }
 
-// Columns that changed their order after a run stopped are put back; others are refused.
+// If the column order changed after a stop, columns are matched by name. Other columns are rejected.
 #[test]
 fn resumed_run_matches_columns_by_name() {
     let guard = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn resumed_run_matches_columns_by_name() {
         data: spec("csv", &folder.join(data)),
         data_options: damper::data::DataOptions {
             classes: Some(["ant", "bee"].map(String::from).into()),
-            // The place in the file of the run's beginning.
+            // The column's position in the file at the start of the run.
             label_column: Some("2".into()),
             names,
             ..damper::data::DataOptions::default()
@@ -198,7 +198,7 @@ fn resumed_run_matches_columns_by_name() {
     assert!(message.contains("has other columns than the run") && message.contains("'c'"), "{message}");
 }
 
-// A folder without the first class; before, its images were counted for other classes.
+// A folder without the first class. An earlier version assigned its images to other classes.
 #[test]
 fn image_classes_keep_their_numbers() {
     let guard = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ fn image_classes_keep_their_numbers() {
         classes.iter().map(|class| (class["name"].as_str().unwrap(), class["labels"].as_u64().unwrap())).collect();
     assert_eq!(by_name, [("ant", 0), ("bee", 10), ("cat", 10)]);
     assert_refused(&train("rgb.onnx", "train", "new", "2"), &["the class 'dog'", "'ant', 'bee', 'cat'"]);
-    // The model goes on with its own numbers.
+    // The model keeps its own class indices.
     let found = json(&train("run/model.onnx", "held-out", "train", "3"));
     assert_eq!(found["data"]["classes"].to_string(), r#"["ant","bee","cat"]"#);
 }

@@ -3,7 +3,7 @@
 use super::{DIGITS, MLP, assert_refused, damper, folder, refused, run, stderr, train};
 use std::fs;
 
-/// Multipliers that give no noise, and numbers that stand for none.
+/// Multipliers without noise, and values that are not valid noise.
 const NONE: [&str; 7] = ["0", "-0.0", "-1", "nan", "inf", "1e-320", "1e-40"];
 /// Budgets that bound nothing, or that no noise meets.
 const UNBOUNDED: [&str; 5] = ["inf", "1e999", "nan", "0", "-1"];
@@ -14,7 +14,7 @@ fn train_refuses_to_run_without_noise() {
     for kind in ["discrete", "continuous"] {
         for value in NONE {
             let extra = ["--noise", kind, "--noise-multiplier", value];
-            // The flag at fault, or the grid on which so little noise is less than a unit.
+            // The error names the flag, or the grid on which the noise is below one unit.
             refused(train(MLP, DIGITS, &out, &extra), &out, &["--"]);
         }
         for value in UNBOUNDED {

@@ -1,4 +1,5 @@
-//! `--normalize-private` and `--release-non-finite`: every output names the release, and what claim and events say of it agrees.
+//! `--normalize-private` and `--release-non-finite`: every output names the release, and the claim agrees with the
+//! events.
 
 use super::data_files::linear;
 use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
@@ -68,7 +69,7 @@ fn outputs_name_the_count() {
         (&count["samples"], &count["noise_multiplier"]),
         (&json!(1437), &events["non_finite"]["noise_multiplier"])
     );
-    // No digit lacks a gradient, so the number is noise alone, of a 256th of the budget.
+    // Every digit has a gradient, so the number is only noise, from a 256th of the budget.
     assert!(released.abs() < 6.0 * noise && noise > 10.0 && count["epsilon"].as_f64() < Some(0.3), "{count}");
     let shown = format!("about {} of 1437 training samples have no finite gradient", count["count"]);
     assert!(terminal.contains(&format!("counted   {shown}")), "{terminal}");
@@ -80,7 +81,7 @@ fn outputs_name_the_count() {
     assert_eq!(epsilon["non_finite_noise_multiplier"], events["non_finite"]["noise_multiplier"]);
     let text = String::from_utf8(run(&["epsilon", folder]).stdout).unwrap();
     assert!(text.contains("one release of the number of samples without a finite gradient"), "{text}");
-    // Without the release the price is lower: `damper epsilon` reads both.
+    // Without the release the privacy cost is lower. `damper epsilon` reads both.
     let mut less = events.clone();
     less["non_finite"] = json!(null);
     fs::write(out.join("events.json"), less.to_string()).unwrap();
@@ -102,7 +103,7 @@ fn outputs_name_the_count() {
     }
 }
 
-// What is shown and kept outside the private folder is the noisy number, also where no terminal sees warnings about rows.
+// Outputs outside the private folder have only the noisy number, also without a terminal for warnings about rows.
 #[test]
 fn only_the_noisy_count_is_kept() {
     let (guard, _) = folder();

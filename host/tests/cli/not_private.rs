@@ -1,4 +1,4 @@
-//! `damper train --not-private`: a baseline that nothing takes for a private run.
+//! `damper train --not-private`: a baseline that no command accepts as a private run.
 
 use super::markup::assert_balanced;
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, run, stderr};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Quiet on tract, with `extra` flags.
+/// Returns a quiet run on tract, with `extra` flags.
 fn baseline(out: &Path, extra: &[&str]) -> Command {
     let mut command = damper();
     command.args(["train", MLP, "--data", DIGITS, "--not-private", "--backend", "tract", "--quiet", "--out"]).arg(out);
@@ -28,7 +28,7 @@ fn read_json(out: &Path, name: &str) -> Value {
     serde_json::from_str(&read(out, name)).unwrap()
 }
 
-/// The values of the trained parameters in `model.onnx`.
+/// Returns the trained parameters in `model.onnx`.
 fn params(out: &Path) -> Vec<f32> {
     let model = damper::onnx::load(&out.join("model.onnx")).unwrap();
     let tensors = model.graph.unwrap().initializer;
@@ -75,7 +75,7 @@ fn every_output_says_not_private() {
     assert_eq!(lines[0]["run"], "not private");
     assert!(lines.iter().all(|line| line["epsilon"].is_null() && line["delta"].is_null()));
     assert_eq!(lines.last().unwrap()["event"], "end");
-    // What others say of the folder.
+    // Output of other commands for the folder.
     let path = out.to_str().unwrap();
     for extra in [&[][..], &["--json"], &["--planned"], &["--epsilon", "2"]] {
         assert_refused(&run(&[&["epsilon", path], extra].concat()), &["not private", "no epsilon holds"]);
@@ -90,7 +90,7 @@ fn every_output_says_not_private() {
     assert!(json(&run(&["report", path, "--json"]))["guaranteed"] == false);
 }
 
-/// One that has noise of a millionth of a clip that nothing reaches: the same draws and the same optimizer.
+/// Compares with a run with noise of a millionth of a clip that nothing reaches: the same draws and the same optimizer.
 #[test]
 fn parameters_are_those_of_almost_no_noise() {
     let with = |flags: &[&str]| {
@@ -153,7 +153,7 @@ fn resumed_baseline_has_same_bits() {
         assert!(!child.wait().unwrap().success());
         assert!(out.join("checkpoint/state-b").exists() && !out.join("report.json").exists());
         assert!(!out.join("checkpoint/ledger.json").exists());
-        // The unfinished folder says so, too.
+        // The unfinished folder is also marked.
         let path = out.to_str().unwrap();
         assert_refused(&run(&["epsilon", path]), &["not private"]);
         let said = json(&run(&["report", path, "--json"]));
@@ -201,7 +201,7 @@ fn run_files_serve_as_baselines() {
     assert_eq!((&found["run"], &found["training"]["lr"]), (&"not private".into(), &0.1.into()));
 }
 
-/// A failure before the first step leaves nothing.
+/// An error before the first step leaves no files.
 #[test]
 fn failed_baselines_leave_nothing() {
     let (_guard, out) = folder();

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 
-/// Steps and ε of the lines of a run.
+/// Returns steps and ε of the lines of a run.
 fn lines(log: &str) -> (Vec<(u64, String)>, u64) {
     let mut steps = 0;
     let line = |line: &str| {
@@ -20,7 +20,7 @@ fn lines(log: &str) -> (Vec<(u64, String)>, u64) {
     (log.lines().filter_map(line).collect(), steps)
 }
 
-/// Makes the ledger in `out` count `paid` steps.
+/// Sets the charged steps of the ledger in `out` to `paid`.
 fn set_paid(out: &Path, paid: u64) {
     let path = out.join("checkpoint/ledger.json");
     let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! `damper train --record` and `damper replay`: what a recording is worth, how secret it is, and what is said of broken ones.
+//! `damper train --record` and `damper replay`: exactness and secrecy of a recording, and errors for broken recordings.
 
 use super::{DIGITS, assert_refused, damper, folder, json, refused, run, stderr, train};
 use damper_core::numerics::digest::Digest;
@@ -18,7 +18,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The base set with a byte of its last run's last checkpoint changed, and the digest that belongs to it.
+/// Returns the base set with a changed byte in its last run's last checkpoint, and a matching digest.
 fn changed() -> Vec<u8> {
     let mut pack = BASE.to_vec();
     let end = pack.len() - 8;
@@ -89,7 +89,7 @@ fn recording_is_private_and_labelled() {
     assert!(!report.contains("run.pack"), "{report}");
     let help = stdout(&run(&["train", "--help"]));
     assert!(help.split("--record <FILE>").nth(1).unwrap().split("--record-limit").next().unwrap().contains("secret"));
-    // A run that was not recorded says nothing of it.
+    // The report of a run without a recording does not mention recordings.
     let plain = json(&train(LINEAR, DIGITS, &folder.path().join("plain"), &["--json"]).output().unwrap());
     assert!(plain["recording"].is_null() && !plain["privacy"]["not_covered"].as_str().unwrap().contains("recording"));
 }
@@ -120,7 +120,7 @@ fn killed_run_leaves_no_recording() {
     }
 }
 
-/// A limit on the size of files stands for a full disk.
+/// A limit on the size of files simulates a full disk.
 #[cfg(unix)]
 #[test]
 fn full_disk_leaves_only_the_ledger() {
@@ -164,10 +164,10 @@ fn wrong_record_path_or_limit_is_error() {
     }
     let output = train(LINEAR, DIGITS, &out, &["--record-limit", "1GiB"]).output().unwrap();
     assert!(output.status.code() == Some(2) && stderr(&output).contains("--record <FILE>"), "{}", stderr(&output));
-    // The same folder by another name: nothing is made, for the data is not there.
+    // The same folder by another name. No files are created, because the data does not exist.
     let here = train(LINEAR, "idx:none", Path::new("run-of-a-test"), &["--record", "./run-of-a-test/run.pack"]);
     refused(here, Path::new("../run-of-a-test"), &["--record", "epsilon covers"]);
-    // Beside the ledger it is as secret as that.
+    // Next to the ledger it is as secret as the ledger.
     let output = train(LINEAR, DIGITS, &out, &["--record", &file(&out.join("checkpoint/run.pack"))]).output().unwrap();
     assert!(output.status.success() && out.join("checkpoint/run.pack").exists(), "{}", stderr(&output));
 }
@@ -232,7 +232,7 @@ fn mismatch_has_its_own_exit_status() {
         (&190.into(), &200.into())
     );
     assert_eq!(differences[0]["parts"].as_array().unwrap().len(), 1);
-    // A later file is played all the same.
+    // A later file is still replayed.
     let good = folder.path().join("good.pack");
     fs::write(&good, BASE).unwrap();
     let output = replay(&[&file, &good], &[]);

@@ -9,7 +9,7 @@ use std::process::Output;
 use std::sync::LazyLock;
 use tempfile::TempDir;
 
-/// A private run, made once.
+/// A private run, shared by the tests.
 static RUN: LazyLock<TempDir> = LazyLock::new(|| {
     let (guard, out) = folder();
     let output = train(MLP, DIGITS, &out, &["--epsilon", "3", "--delta", "1e-5", "--epochs", "1"]).output().unwrap();
@@ -17,7 +17,7 @@ static RUN: LazyLock<TempDir> = LazyLock::new(|| {
     guard
 });
 
-/// A copy of that run's folder, to be broken.
+/// Returns a copy of that run's folder, to be broken.
 fn copy() -> (TempDir, std::path::PathBuf) {
     let (guard, out) = folder();
     fs::create_dir(&out).unwrap();
@@ -41,7 +41,7 @@ fn page(out: &Path) -> String {
     fs::read_to_string(out.join("report.html")).unwrap()
 }
 
-/// Every element that is opened is closed, in order, and nothing is loaded or run.
+/// Checks that every element is closed, in order, and that the page loads and runs nothing.
 fn assert_calm(page: &str) {
     let (head, body) = page.split_once("</style>").unwrap();
     let markup = format!("{}{body}", head.replace(head.split_once("<style>").unwrap().1, "</style>"));
@@ -56,7 +56,7 @@ fn assert_calm(page: &str) {
     }
 }
 
-// A report states the guarantee, and the section that answers each point of the guideline.
+// A report states the guarantee, and the section that answers each item of the guideline.
 #[test]
 fn report_states_guarantee_and_guideline() {
     let (_guard, out) = copy();
@@ -102,7 +102,7 @@ fn report_states_guarantee_and_guideline() {
     assert_eq!(written, statement);
 }
 
-/// Training writes the same page, which has the key nowhere and does not say what the ledger counts.
+/// Training writes the same page. It contains neither the key nor the count in the ledger.
 #[test]
 fn run_writes_report_without_secrets() {
     let run = RUN.path().join("run");
@@ -116,7 +116,7 @@ fn run_writes_report_without_secrets() {
     assert_eq!(names(&out), 6, "nothing half-written stays");
 }
 
-// A claim that the events do not support is shown, and fails the report.
+// A claim that contradicts the events is shown, and fails the report.
 #[test]
 fn unsupported_claim_fails_report() {
     type Change = (&'static str, fn(&mut Value), &'static str);
@@ -242,7 +242,7 @@ fn claim(record: &Value) -> Value {
     keys.iter().map(|key| (key.to_string(), record[*key].clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-// The page shows the result of an audit. A failed one, or one of another run, fails the report.
+// The page shows the result of an audit. A failed audit, or an audit of another run, fails the report.
 #[test]
 fn failed_or_foreign_audit_fails_report() {
     let record: Value = serde_json::from_slice(&fs::read(RUN.path().join("run/report.json")).unwrap()).unwrap();
@@ -288,7 +288,7 @@ fn failed_or_foreign_audit_fails_report() {
     let broken = neighbours(json!({"step": 2, "sample": 5, "what": "the sum moved by 2 clips"}));
     let mut other = canary(0.25);
     other["claim"]["epsilon"] = json!(8.0);
-    // A record that does not say what its own figures do.
+    // A record that contradicts its own figures.
     let mut quiet = canary(4.0);
     quiet["refuted"] = json!(false);
     for (name, file, word) in [
@@ -318,7 +318,7 @@ fn a_canary_model_is_never_a_result() {
     assert!(page(&out).contains("No result") && !page(&out).contains("differentially private with"));
 }
 
-// Simulations and the float path have no guarantee, and the page says why.
+// Simulations and the float path have no guarantee, and the page gives the reason.
 #[test]
 fn simulation_or_float_has_no_guarantee() {
     for (flags, word, reason) in [
@@ -361,7 +361,7 @@ fn shuffled_epoch_costs_unamplified_event() {
     assert!(poisson["epsilon"].as_f64() < shuffled["epsilon"].as_f64());
 }
 
-// The price of correlated noise follows from its coefficients, and a record that claims more is refused.
+// The privacy cost of correlated noise follows from its coefficients. A record with a larger claim is rejected.
 #[test]
 fn correlated_noise_is_priced_from_its_record() {
     let of = |flags: &[&str]| {

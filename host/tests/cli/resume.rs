@@ -1,4 +1,4 @@
-//! `damper train --resume`: what it takes from the run, what may be given beside it, and what it refuses.
+//! `damper train --resume`: settings from the run, additional settings, and errors.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn resume(out: &Path, extra: &[&str]) -> Command {
     command
 }
 
-/// Starts a run whose state is written after each step, and stops it after some of its steps.
+/// Starts a run that writes its state after each step, and stops it after some of its steps.
 fn stopped(mut command: Command, out: &Path, signal: &str) {
     let mut child =
         command.args(["--checkpoint-every", "0"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -32,7 +32,7 @@ fn stopped(mut command: Command, out: &Path, signal: &str) {
 /// 450 steps.
 const LONG: [&str; 4] = ["--epochs", "20", "--seed", "1"];
 
-// A report that cannot be written, as on a full disk, leaves no key of a run whose model is out.
+// If a report cannot be written, as on a full disk, no key remains of a run with a released model.
 #[test]
 fn failed_report_leaves_no_key() {
     let (_guard, out) = folder();
@@ -50,7 +50,7 @@ fn failed_report_leaves_no_key() {
     assert!(report.status.success() && out.join("report.html").exists(), "{}", stderr(&report));
 }
 
-// A killed run with correlated noise goes on with the bits of one that was not: no file has its buffers.
+// A killed run with correlated noise resumes with the bits of an uninterrupted run. No file has its buffers.
 #[test]
 fn killed_run_with_correlated_noise_ends_with_same_bits() {
     let noise = ["--noise-correlation", "blt:2", "--sampler", "min-separation"];
@@ -78,7 +78,7 @@ fn killed_run_with_correlated_noise_ends_with_same_bits() {
     let mut killed = command();
     killed.arg("--out").arg(&out);
     stopped(killed, &out, "KILL");
-    // All of it is paid from the first step on.
+    // All steps are charged from the first step on.
     let paid = json(&damper().arg("epsilon").arg(&out).arg("--json").output().unwrap());
     let whole = guard.path().join("whole");
     let expected = json(&command().args(["--json", "--out"]).arg(&whole).output().unwrap());
@@ -117,7 +117,7 @@ fn only_what_changes_no_bit_may_be_given() {
     assert_refused(&resume(&other, &[]).output().unwrap(), &["other", "is finished"]);
 }
 
-// The flags of a run file are the run's own, that of its model among them.
+// The flags of a run file are the run's own, including the flag of its model.
 #[test]
 fn run_of_a_file_goes_on() {
     let (guard, out) = folder();
@@ -192,13 +192,13 @@ fn budget_counts_a_resumed_run_once() {
     let one = budget(&[]);
     let (paid, planned) = (&one["runs"][0]["steps"], &one["runs"][0]["planned_steps"]);
     assert!(paid.as_u64() < planned.as_u64() && one["epsilon"].as_f64().unwrap() < 1.5, "{one}");
-    // Another run has taken the room that the rest needs.
+    // Another run has taken the budget that the rest needs.
     let other = guard.path().join("other");
     let flags = ["--budget", file.to_str().unwrap(), "--samples", "1437", "--epsilon", "1.2", "--delta", "1e-5"];
     assert!(train(MLP, DIGITS, &other, &flags).stdout(Stdio::null()).status().unwrap().success());
     assert_refused(&resume(&out, &["--quiet"]).output().unwrap(), &["digits.budget", "above the limit of 1.7"]);
 
-    // With room, the whole plan counts once.
+    // With enough budget, the whole plan counts once.
     let (guard, out) = folder();
     let file = guard.path().join("digits.budget");
     create_budget(&file);
@@ -212,7 +212,7 @@ fn budget_counts_a_resumed_run_once() {
     assert!((total["epsilon"].as_f64().unwrap() - report["epsilon"].as_f64().unwrap()).abs() < 1e-9, "{total}");
 }
 
-/// A recorded run of 1,800 steps with this noise: longer than all stops of a test take.
+/// Returns a recorded run of 1,800 steps with this noise. It is longer than all stops of a test take.
 fn recorded(out: &Path, file: &Path, noise: &[&str]) -> Command {
     let flags = ["--epochs", "10", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
     let mut command = damper();
@@ -231,7 +231,7 @@ fn resumed_recording_has_correlated_noise() {
     resumed_recording_is_whole(&["--noise-correlation", "blt:2", "--sampler", "min-separation"]);
 }
 
-/// Kills and Ctrl-C in turn; then the recording is that of a run that was not stopped, byte for byte.
+/// Alternates kills and Ctrl-C. Then the recording is that of an uninterrupted run, byte for byte.
 fn resumed_recording_is_whole(noise: &[&str]) {
     let (guard, out) = folder();
     let (whole, file, other) = (guard.path().join("whole"), guard.path().join("run.pack"), guard.path().join("w.pack"));
@@ -239,7 +239,7 @@ fn resumed_recording_is_whole(noise: &[&str]) {
     let part = guard.path().join(".damper-run.pack.part");
     stopped(recorded(&out, &file, noise), &out, "KILL");
     for (number, signal) in ["KILL", "INT", "KILL", "TERM", "KILL"].iter().enumerate() {
-        // On a slow machine the run may have ended before its signal came.
+        // On a slow machine the run may have ended before its signal.
         if file.exists() {
             break;
         }
@@ -251,7 +251,7 @@ fn resumed_recording_is_whole(noise: &[&str]) {
         let _ = Command::new("sh").args(["-c", &kill]).status().unwrap();
         child.wait().unwrap();
     }
-    // Another run does not take it.
+    // Another run rejects it.
     let message = [".damper-run.pack.part", "resume that run", "name another"];
     if part.exists() {
         assert_refused(&recorded(&guard.path().join("new"), &file, noise).arg("--quiet").output().unwrap(), &message);
@@ -265,7 +265,7 @@ fn resumed_recording_is_whole(noise: &[&str]) {
     assert!(damper().arg("replay").arg(&file).stdout(Stdio::null()).status().unwrap().success());
 }
 
-/// The part is named for removal if it is there and of this run.
+/// The error asks for the removal of the part if it exists and belongs to this run.
 #[test]
 fn lost_recording_is_warned_of() {
     type Change = fn(&Path);

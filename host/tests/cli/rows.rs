@@ -1,4 +1,4 @@
-//! Warnings that depend on rows of the data: an interactive terminal shows them, and nothing that is kept does.
+//! Warnings that depend on rows of the data: an interactive terminal shows them, and no stored output does.
 
 use super::data_files::linear;
 use super::{damper, folder, json, stderr, train};
@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What every such warning says of itself.
+/// Mark on every such warning.
 const MARK: &str = "about rows, which epsilon does not cover";
 
-/// A data set that provokes a warning, one beside it that does not and differs from it in few rows, and words of the warning.
+/// A data set that causes a warning, a neighbour without it that differs in few rows, and words of the warning.
 struct Pair {
     name: &'static str,
     model: &'static str,
@@ -31,7 +31,7 @@ fn pairs(folder: &Path) -> Vec<Pair> {
     let put = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
     put("held-out.csv", rows(|at| if at == 3 { usual(3) } else { format!("9.{at},1,{}", at % 2) }));
     let test = || vec!["--test".to_owned(), format!("csv:{}", folder.join("held-out.csv").display())];
-    // The square of such a feature is infinite, and so is every gradient by it.
+    // The square of such a feature is infinite, and so is every gradient of it.
     let mse = || vec!["--loss".to_owned(), "mse".to_owned()];
     let some = |is_bad: fn(usize) -> bool| {
         rows(move |at| if is_bad(at) { format!("3e38,3e38,{}", at % 2) } else { usual(at) })
@@ -88,10 +88,10 @@ fn pairs(folder: &Path) -> Vec<Pair> {
     ]
 }
 
-/// The texts of a run that are kept: standard error and output, events, and all public files.
+/// The stored texts of a run: standard error and output, events, and all public files.
 struct Kept(String);
 
-/// The run of `data`, with a seed, so that neighbours have one noise.
+/// Returns the run of `data`, with a seed, so that neighbours have the same noise.
 fn command(folder: &Path, out: &Path, data: &Path, model: &str, flags: &[String]) -> Command {
     let data = format!("csv:{}", data.display());
     let model = folder.join(model).with_extension("onnx").display().to_string();
@@ -121,7 +121,7 @@ fn kept(folder: &Path, data: &Path, model: &str, flags: &[String], more: &[&str]
     (Kept(text), out)
 }
 
-/// Numbers and digests masked: those are released, or times.
+/// Masks numbers and digests, which are released values or times.
 fn masked(text: &str, data: &Path) -> String {
     let text = text.replace(&data.display().to_string(), "DATA");
     let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '+'));
@@ -136,7 +136,7 @@ fn masked(text: &str, data: &Path) -> String {
     masked.collect()
 }
 
-// What is kept of a run does not show whether its data provoke a warning about rows.
+// Stored texts of a run do not depend on warnings about rows.
 #[test]
 fn kept_texts_are_equal_for_neighbours() {
     let (guard, _) = folder();
@@ -164,7 +164,7 @@ fn kept_texts_are_equal_for_neighbours() {
     }
 }
 
-// A row without a finite gradient and a null row leave the same bits everywhere but in the private folder.
+// A row without a finite gradient and a null row give the same bits everywhere except in the private folder.
 #[test]
 fn rows_without_gradient_are_null_rows() {
     let (guard, _) = folder();
@@ -233,7 +233,7 @@ fn counts_are_exact_on_every_path() {
         }
         let output = command.output().unwrap();
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
-        // Two passes over 200 samples, of which 50 have no gradient.
+        // Two passes over 200 samples. 50 of them have no gradient.
         let count = json_of(&out.join("checkpoint/non-finite.json"));
         assert_eq!(
             (&count["steps"], &count["drawn"], &count["non_finite"]),
@@ -249,7 +249,7 @@ fn counts_are_exact_on_every_path() {
     }
 }
 
-/// What `command` shows on a terminal; none where no terminal can be made.
+/// Returns the output of `command` on a terminal, or `None` if no terminal can be created.
 fn on_terminal(command: &Command, job: Option<&str>) -> Option<String> {
     let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_str().unwrap());
     let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
@@ -262,7 +262,8 @@ fn on_terminal(command: &Command, job: Option<&str>) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-// Each warning about rows is shown on an interactive terminal, with its mark; not with --quiet or --json, nor to a job's terminal.
+// Each warning about rows is shown on an interactive terminal, with its mark. It is not shown with --quiet or --json,
+// or on a job's terminal.
 #[test]
 fn terminals_show_warnings_of_rows() {
     let (guard, out) = folder();
@@ -288,7 +289,7 @@ fn terminals_show_warnings_of_rows() {
             assert_eq!(screen.contains(&format!("warning {MARK}: ")), is_shown, "{screen}");
         }
     }
-    // Comparisons and audits obey the same rule.
+    // Comparisons and audits follow the same rule.
     let data = folder.join("data.csv");
     fs::write(&data, rows(|at| format!("0.{},1,1", at % 9))).unwrap();
     let train = command(folder, &out, &data, "two", &[]);

@@ -1,10 +1,11 @@
-//! Run files, the record of a run as one, and their schema.
+//! Run files, the record of a run as a run file, and their schema.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
 use std::fs;
 use std::path::Path;
 
-// The record of a run is a run file: it trains the same parameters again, by itself, with a flag over it, and out of another record.
+// The record of a run is a run file: it trains the same parameters again, alone, with an overriding flag, and from
+// another record.
 #[test]
 fn record_of_a_run_is_its_run_file() {
     let (guard, out) = folder();
@@ -63,7 +64,7 @@ fn schema_has_every_key_of_a_run_file() {
     }
 }
 
-// The model and the data of a record are those of its run, even if a model of the same name lies in the outputs.
+// A record refers to the model and the data of its run, even if the outputs contain a model of the same name.
 #[test]
 fn record_names_the_first_model() {
     let (guard, _) = folder();
@@ -83,7 +84,7 @@ fn record_names_the_first_model() {
     assert!(record.contains("model = \"../model.onnx\"") && record.contains(&format!("data = \"{data}\"")), "{record}");
 }
 
-// `..` follows a link first.
+// `..` is applied after a link.
 #[cfg(unix)]
 #[test]
 fn record_behind_a_link_names_its_model() {
@@ -96,7 +97,7 @@ fn record_behind_a_link_names_its_model() {
     let mut first = train("model.onnx", &data, &guard.path().join("link/run"), &["--seed", "1", "--json"]);
     let first = json(&first.current_dir(guard.path()).output().unwrap());
     let mut again = damper();
-    // From elsewhere, so that no path holds in the working folder.
+    // From another folder, so that no path is valid in the working folder.
     again.current_dir(guard.path().join("disk")).arg("train").arg(guard.path().join("link/run/config.toml"));
     let again = json(&again.args(["--json", "--quiet", "--out", "again"]).output().unwrap());
     assert_eq!(again["params_digest"], first["params_digest"]);

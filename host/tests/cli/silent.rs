@@ -1,4 +1,4 @@
-//! Inputs that would silently give a wrong model: each is frozen, converted, warned of or refused.
+//! Inputs that would silently give a wrong model. Each is frozen, converted, warned about or rejected.
 
 use super::{DIGITS, assert_refused, damper, folder, json, run, stderr, train};
 use damper::graph::DType;
@@ -7,7 +7,7 @@ use damper::onnx::{self, Extent, Tensor, TensorData};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A model under construction: `x` [N, 64], and what is added.
+/// A model under construction: `x` [N, 64], and the added nodes.
 #[derive(Clone, Default)]
 pub(super) struct Sketch(GraphProto);
 
@@ -23,7 +23,7 @@ impl Sketch {
         self
     }
 
-    /// Small numbers, all different and none 0.
+    /// Adds a weight of small numbers, all different and non-zero.
     pub(super) fn weight(self, name: &str, shape: &[usize]) -> Self {
         let count: usize = shape.iter().product();
         let data: Vec<f32> = (0..count).map(|at| ((at * 37 + 11) % 613) as f32 / 2000.0 + 0.01).collect();
@@ -40,7 +40,7 @@ impl Sketch {
         self
     }
 
-    /// `(x - mean) / std`, and a layer with the output `h` [N, 10].
+    /// Adds `(x - mean) / std`, and a layer with the output `h` [N, 10].
     fn normalised() -> Self {
         Self::new()
             .weight("mean", &[64])
@@ -63,7 +63,7 @@ impl Sketch {
         }
     }
 
-    /// Writes it into `folder`, with the output `output`.
+    /// Writes the model to `folder`, with the output `output`.
     pub(super) fn write(self, folder: &Path, output: &str) -> String {
         write(folder, &self.model(output))
     }
@@ -75,20 +75,20 @@ fn write(folder: &Path, model: &ModelProto) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// An initializer's numbers in a model file.
+/// Returns an initializer's values in a model file.
 pub(super) fn values(model: &Path, name: &str) -> Vec<f32> {
     let graph = onnx::load(model).unwrap().graph.unwrap();
     let tensor = graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
     onnx::decode_tensor(tensor).unwrap().as_f32().unwrap().to_vec()
 }
 
-/// The warnings of `damper inspect`.
+/// Returns the warnings of `damper inspect`.
 pub(super) fn inspected(model: &str, extra: &[&str]) -> Vec<String> {
     let found = json(&run(&[&["inspect", model, "--json"], extra].concat()));
     found["warnings"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
 
-/// The warnings of `damper train` on the digits, and the trained model.
+/// Returns the warnings of `damper train` on the digits, and the trained model.
 fn trained(model: &str, out: &Path, extra: &[&str]) -> (Vec<String>, PathBuf) {
     let output = train(model, DIGITS, out, extra).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -122,7 +122,7 @@ fn buffers_of_the_input_are_kept() {
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
-/// An array of an .npz file, of little-endian numbers.
+/// Encodes an array of an .npz file, of little-endian numbers.
 fn array(kind: &str, shape: &[usize], bytes: Vec<u8>) -> Vec<u8> {
     let shape: String = shape.iter().map(|extent| format!("{extent},")).collect();
     let head = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
@@ -131,7 +131,7 @@ fn array(kind: &str, shape: &[usize], bytes: Vec<u8>) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00".to_vec(), length.to_vec(), head.into_bytes(), bytes].concat()
 }
 
-/// 640 samples with the inputs `x` and `target`.
+/// Writes 640 samples with the inputs `x` and `target`.
 fn write_npz(folder: &Path) -> String {
     use std::io::Write as _;
     let file = folder.join("data.npz");
@@ -176,7 +176,7 @@ fn class_weights_of_a_loss_are_kept() {
     assert_ne!(values(Path::new(&model), "fc.weight"), values(&result, "fc.weight"));
 }
 
-/// A product of one-hot labels with a vector looks the weight of a class up; with a matrix it embeds an input.
+/// A product of one-hot labels with a vector looks up the weight of a class. With a matrix it embeds an input.
 #[test]
 fn class_weights_by_one_hot_labels_are_kept() {
     let (folder, out) = folder();
@@ -260,7 +260,7 @@ fn a_run_that_diverges_stops() {
         .node("MatMul", &["x", "v"], "g")
         .node("MatMul", &["g", "w"], "h")
         .write(folder.path(), "h");
-    // The second has parameters that are finite, and no finite loss.
+    // The second has finite parameters, and no finite loss.
     for (lr, words) in
         [("1e30", "step 1: a released parameter is infinite"), ("1e18", "step 5: the held-out loss is infinite")]
     {
@@ -326,7 +326,7 @@ fn the_result_of_a_fixed_batch_takes_any() {
         let again = String::from_utf8(run(&["inspect", result.to_str().unwrap()]).stdout).unwrap();
         assert!(again.contains("can be trained"), "{again}");
     }
-    // A look-up that the exporter folded for one sample cannot be had for others.
+    // A look-up that the exporter folded for one sample is not available for others.
     let fixed = "onnx-models/exports/foreign/distilbert.opset20.fixed.dynamo.onnx";
     named(&inspected(fixed, &[]), &["the export fixes the batch, and the trained model keeps it", "symbolic batch"]);
 }
@@ -359,7 +359,7 @@ fn other_floats_are_converted_and_said_so() {
                 DataType::Double => data.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect(),
                 // The upper half of a float32.
                 DataType::Bfloat16 => data.iter().flat_map(|&x| ((x.to_bits() >> 16) as u16).to_le_bytes()).collect(),
-                // 0.5, whose bits are few.
+                // 0.5, which has few bits.
                 _ => data.iter().flat_map(|_| 0x3800u16.to_le_bytes()).collect(),
             };
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const BYTES: [&str; 2] = ["--tokenizer", "onnx-models/text/bytes.json"];
-/// Tokens of a sample, and of `bytes.json`.
+/// Tokens of a sample, and size of the vocabulary of `bytes.json`.
 const LENGTH: usize = 12;
 const VOCABULARY: usize = 259;
 
@@ -37,7 +37,7 @@ fn model(path: &Path, inputs: &[&str], nodes: Vec<NodeProto>, weights: Vec<Tenso
     fs::write(path, encode(&model)).unwrap();
 }
 
-/// A sum of embeddings, and a linear layer on it: logits `[N, 2]`.
+/// Writes a sum of embeddings and a linear layer: logits `[N, 2]`.
 fn classifier(folder: &Path) -> PathBuf {
     let path = folder.join("classifier.onnx");
     let nodes = vec![
@@ -51,7 +51,7 @@ fn classifier(folder: &Path) -> PathBuf {
     path
 }
 
-/// A model of each token's successor by that token alone: logits `[N, S, V]`.
+/// Writes a model that predicts a token from the previous token alone: logits `[N, S, V]`.
 fn bigrams(folder: &Path) -> PathBuf {
     let path = folder.join("bigrams.onnx");
     let nodes = vec![
@@ -64,7 +64,7 @@ fn bigrams(folder: &Path) -> PathBuf {
     path
 }
 
-/// 200 rows whose label is whether an exclamation mark stands in them.
+/// Writes 200 rows. The label is 1 if the row has an exclamation mark.
 fn table(folder: &Path) -> String {
     let row = |i: usize| format!("{}\tword{}{}\n", i % 2, i % 7, if i % 2 == 1 { "!!!" } else { "..." });
     let rows: String = (0..200).map(row).collect();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// A run with `extra` flags that lost all but its private folder.
+/// Returns a run with `extra` flags that lost everything except its private folder.
 fn stopped(extra: &[&str]) -> (TempDir, PathBuf) {
     let (guard, out) = folder();
     let output = train(MLP, DIGITS, &out, extra).output().unwrap();
@@ -24,7 +24,7 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Changes what the file `name` in `checkpoint` says under `key`, and its digest with it.
+/// Changes the value under `key` in the file `name` in `checkpoint`, and its digest with it.
 fn rewrite(out: &Path, name: &str, key: &str, change: impl FnOnce(&mut Value)) {
     let path = out.join("checkpoint").join(name);
     let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -99,7 +99,7 @@ fn simulation_has_no_guarantee() {
     assert_eq!((&statement["guaranteed"], &statement["run"]), (&json!(false), &json!("private")));
 }
 
-/// The plan that is written first says what the run then records, with every sampler and schedule.
+/// The initial plan equals the recorded events, with every sampler and schedule.
 #[test]
 fn plan_has_the_events_of_the_run() {
     let cases: [&[&str]; 6] = [
@@ -133,7 +133,7 @@ fn part_of_an_epoch_counts_whole() {
     }
 }
 
-/// Damaged files are errors that give the whole plan's ε if there is a plan.
+/// For damaged files, the error gives ε of the whole plan if there is a plan.
 #[test]
 fn damaged_ledger_gives_the_bound() {
     let bound = |out: &Path| json(&epsilon(out, &["--planned", "--json"]))["epsilon"].as_f64().unwrap();
@@ -180,7 +180,7 @@ fn damaged_ledger_gives_the_bound() {
     assert_refused(&epsilon(&out, &["--planned"]), &["plan.json", "missing"]);
 }
 
-// The error for a folder with a ledger says to keep it, not to remove it.
+// The error for a folder with a ledger asks to keep the folder, not to remove it.
 #[test]
 fn folder_with_ledger_is_kept() {
     let (_guard, out) = stopped(&[]);

@@ -1,4 +1,4 @@
-//! Wrong uses of data sets: each with its exact message and exit code, and nothing is left behind.
+//! Wrong uses of data sets, with exact message and exit code. No files remain.
 
 use super::data_files::*;
 use super::{run, stderr};
@@ -6,11 +6,11 @@ use damper::data::FORMATS;
 use std::fs;
 use std::path::Path;
 
-/// A line is a case: the exit code, a model, `--data`, more flags with spaces between them, and the message, with tabs between those. `DIR` is the
-/// folder of the files, `KINDS` lists the formats, and `#` begins a heading.
+/// Cases, a line each: the exit code, a model, `--data`, more flags separated by spaces, and the message. Tabs separate
+/// these fields. `DIR` is the folder of the files, `KINDS` lists the formats, and `#` starts a heading.
 const CASES: &str = include_str!("wrong_data.tsv");
 
-/// Every file that the cases name.
+/// Writes every file of the cases.
 fn write_files(folder: &Path) {
     linear(folder, "two", &[2], 2);
     linear(folder, "four", &[4], 2);

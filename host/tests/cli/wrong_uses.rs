@@ -1,13 +1,13 @@
-//! Wrong uses of the command: each has its exit code and its message, to the letter.
+//! Wrong uses of the command, with their exact exit code and message.
 //!
-//! A line of a table is CODE, ARGUMENTS and MESSAGE, with tabs between them; `#` begins a heading. Arguments are separated by
-//! spaces. The first word may stand for more:
+//! A line of a table is CODE, ARGUMENTS and MESSAGE, separated by tabs. `#` starts a heading. Arguments are separated
+//! by spaces. The first word may stand for more:
 //!
-//! - `T`: `train` of the MLP on the digits, with each required flag that is not given but those of the noise;
-//! - `M MODEL`: the same with another model, and noise;
-//! - `O DIR`: the same with another `--out`, and noise;
+//! - `T`: `train` of the MLP on the digits, with each required flag that is missing, except those of the noise.
+//! - `M MODEL`: the same with another model, and noise.
+//! - `O DIR`: the same with another `--out`, and noise.
 //!
-//! `MLP` is that model, and `{dir}` a folder with the files below. The message is what stands on standard error before the
+//! `MLP` is that model, and `{dir}` a folder with the files below. The message is the text on standard error before the
 //! usage, on one line.
 
 use super::{DIGITS, MLP, run, stderr};
@@ -15,10 +15,10 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-/// A crate with cases of its own adds a table.
+/// A crate with its own cases adds a table.
 const TABLES: [(&str, &str); 1] = [("wrong_uses.tsv", include_str!("wrong_uses.tsv"))];
 
-/// Threads that run commands.
+/// Number of threads that run commands.
 const THREADS: usize = 4;
 
 /// Files of a case: names and contents.
@@ -43,7 +43,7 @@ fn write_files(folder: &Path) {
     fs::write(folder.join("half.onnx"), &whole[..5000]).unwrap();
 }
 
-/// The arguments of a line.
+/// Expands the arguments of a line.
 fn expanded(line: &str) -> Vec<String> {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let own: Vec<&str> = rest.split(' ').filter(|word| !word.is_empty()).collect();
@@ -63,7 +63,7 @@ fn expanded(line: &str) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// What is wrong with the line of `table`, if anything.
+/// Returns the failure of the line of `table`, if any.
 fn fault(table: &str, line: &str) -> Option<String> {
     let columns: Vec<&str> = line.split('\t').collect();
     let &[code, arguments, message] = columns.as_slice() else {

@@ -1,8 +1,8 @@
-//! Members with keys: what they sign, approve and charge.
+//! Members with keys: signatures, approvals and charges.
 
 use super::*;
 
-/// A private federation of three members, whose owners have approved its plan. `more` are flags of the plan.
+/// Creates a private federation of three members, whose owners have approved its plan. `more` are flags of the plan.
 pub(super) fn of_members(more: &[&str]) -> Federation {
     let federation = Federation { folder: tempfile::tempdir().unwrap() };
     let list: String = (1..=3)
@@ -34,7 +34,7 @@ pub(super) fn approved(federation: &Federation, device: u32) -> serde_json::Valu
     succeeds(command.arg("--ledger").arg(federation.at(&format!("state-{device}"))))
 }
 
-// Members sign, each for itself, once their owners have approved the plan; what others send in their names is left out.
+// Each member signs for itself, after its owner has approved the plan. Updates in its name from others are left out.
 #[test]
 fn members_speak_for_themselves_alone() {
     let federation = of_members(&[]);
@@ -58,7 +58,7 @@ fn members_speak_for_themselves_alone() {
     let read = |name: &str| fs::read(federation.at(name)).unwrap();
     let asked = Asked::new(&plan, 0, request_digest(&plan, 0, None));
     let update = |name: &str| Envelope::open(&asked, &read(name)).map(|envelope| envelope.update.to_vec());
-    // The bare update without its envelope, one of another device's in the envelope of the first, and a changed bit.
+    // The bare update without its envelope, another device's update in the first device's envelope, and a changed bit.
     fs::write(federation.at("bare.upd"), update("2-0.upd").unwrap()).unwrap();
     let (first, second) = (read("1-0.upd"), read("2-0.upd"));
     let end = first.len() - 64;
@@ -77,8 +77,8 @@ fn members_speak_for_themselves_alone() {
     assert!(Update::parse(&read("0.sum")).unwrap().units().eq(wanted));
 }
 
-// Once a device has joined, each request of the plan gets a charged update: with rows that do not fit any more it is noise alone, and the
-// message stays on the device.
+// After a device has joined, each request of the plan gets a charged update. With invalid rows it is noise alone, and
+// the message stays on the device.
 #[test]
 fn joined_device_answers_whatever_its_rows_are() {
     let federation = of_members(&["--rounds", "9"]);
@@ -100,7 +100,7 @@ fn joined_device_answers_whatever_its_rows_are() {
         command.arg(federation.at("1.key")).arg("--ledger").arg(federation.at("state-1"));
         command.arg("--out").arg(federation.at("1.upd")).output().unwrap()
     };
-    // Before it has joined, nothing leaves and nothing is charged.
+    // Before it has joined, nothing is sent and nothing is charged.
     refused(&update(0, &bad), &["bad.csv: line 4", "label"]);
     let mut check = damper(&["federation", "check"]);
     check.arg(federation.at("federation.json")).arg(MODEL).args(["--data", &good]);
@@ -118,7 +118,7 @@ fn joined_device_answers_whatever_its_rows_are() {
     assert_eq!(ok(&update(3, &bad))["rounds_charged"], 3);
 }
 
-// With a fixed delay a joined device answers then, also if its data cannot be read to the end.
+// With a fixed delay a joined device answers after that delay, also if its data cannot be read to the end.
 #[cfg(unix)]
 #[test]
 fn slow_data_does_not_delay_an_answer() {
@@ -127,7 +127,7 @@ fn slow_data_does_not_delay_an_answer() {
     let mut check = damper(&["federation", "check"]);
     check.arg(federation.at("federation.json")).arg(MODEL).args(&SAMPLES[..4]);
     assert!(check.arg("--ledger").arg(federation.at("state-1")).output().unwrap().status.success());
-    // A pipe into which nobody writes.
+    // A pipe without a writer.
     let pipe = federation.at("pipe.csv");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut command = damper(&["federation", "update"]);
@@ -143,7 +143,7 @@ fn slow_data_does_not_delay_an_answer() {
     assert!(federation.at("1.upd").exists());
 }
 
-// Files that the device keeps are not overwritten, and a sum moves the parameters of its own round.
+// The device's own files are not overwritten, and a sum updates the parameters of its own round.
 #[test]
 fn files_in_wrong_places_are_refused() {
     let federation = Federation::new(&["--smallest-cohort", "1"]);
@@ -159,14 +159,14 @@ fn files_in_wrong_places_are_refused() {
     ok(&federation.update("federation.json", model, 1, 1, &["--params", &params]));
     ok(&federation.aggregate(&["1-1.upd"], 1));
     refused(&federation.apply(model, "1.sum", "out.onnx", &[]), &["--params: the sum is of round 1"]);
-    // A folder is one device's.
+    // A folder belongs to one device.
     let mut other = damper(&["federation", "update"]);
     other.arg(federation.at("federation.json")).arg(MODEL).args(SAMPLES).args(["--device", "2", "--round", "1"]);
     other.args(["--seed", "5", "--params", &params, "--ledger"]).arg(federation.at("state-1"));
     refused(&other.arg("--out").arg(federation.at("x")).output().unwrap(), &["that of device 1"]);
 }
 
-// One budget pays for all plans on a device's data, each once, before its first round.
+// One budget covers all plans on a device's data. Each is charged once, before its first round.
 #[test]
 fn device_charges_one_budget() {
     let federation = of_members(&[]);
@@ -183,7 +183,7 @@ fn device_charges_one_budget() {
     let plan = succeeds(damper(&["epsilon", "--json"]).arg(federation.at("federation.json")));
     let (charged, server) = (found["epsilon"].as_f64().unwrap(), plan["epsilon"]["server"].as_f64().unwrap());
     assert!(found["runs"].as_array().unwrap().len() == 1 && (charged / server - 1.0).abs() < 1e-6, "{found} {plan}");
-    // A plan for which the limit has no room charges no round.
+    // A plan above the limit charges no round.
     let dear = of_members(&["--noise-multiplier", "0.8"]);
     approved(&dear, 1);
     refused(&signed_update(&dear, 1, 1, &["--budget", &flag]), &["data.budget", "above the limit"]);
@@ -191,7 +191,7 @@ fn device_charges_one_budget() {
     assert!(ledger.contains("\"paid\":0"), "{ledger}");
 }
 
-// At a fixed delay an answer comes then, whether it is ready, refused, or late; what is late is noise alone.
+// With a fixed delay an answer comes after that delay, if it is ready, rejected, or late. A late answer is noise alone.
 #[test]
 fn answers_come_at_the_plans_delay() {
     let of = |federation: &Federation, more: &[&str]| {
@@ -207,7 +207,7 @@ fn answers_come_at_the_plans_delay() {
     let begun = SystemTime::now();
     let (output, seconds) = of(&quick, &[]);
     assert!(ok(&output)["resent"] == false && seconds >= 4.0, "{seconds}");
-    // The file as well: whoever watches it, or is given its time, learns nothing.
+    // The file too, so that its time reveals nothing to an observer.
     let written = fs::metadata(quick.at("1-0.upd")).unwrap().modified().unwrap();
     assert!(written.duration_since(begun).unwrap() >= Duration::from_millis(3990));
     let sent = |federation: &Federation| fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
@@ -223,7 +223,7 @@ fn answers_come_at_the_plans_delay() {
     assert_eq!(ok(&output)["rounds_charged"], 1);
     assert!((4.0..60.0).contains(&seconds), "{seconds}");
     assert!(sent(&slow).contains("noise alone"), "{}", sent(&slow));
-    // It has the noise, and nothing else.
+    // It contains only noise.
     let plan = FederationPlan::from_json(&fs::read(slow.at("federation.json")).unwrap()).unwrap();
     let bytes = fs::read(slow.at("1-0.upd")).unwrap();
     let update = Envelope::open(&Asked::new(&plan, 0, request_digest(&plan, 0, None)), &bytes).unwrap().update;

@@ -1,8 +1,8 @@
-//! What a federation refuses, and that it costs nothing.
+//! Errors of a federation, which cost nothing.
 
 use super::*;
 
-// An output that cannot be written is found out before the round is charged, on a device and on the server.
+// An unwritable output is detected before the round is charged, on a device and on the server.
 #[test]
 fn unwritable_outputs_charge_nothing() {
     let federation = Federation::new(&[]);
@@ -29,7 +29,7 @@ fn unwritable_outputs_charge_nothing() {
     assert_eq!(ok(&federation.aggregate(&files, 0))["rounds_charged"], 1);
 }
 
-// What does not fit the plan is named and left out, and the others are added, whichever comes first.
+// Updates that do not fit the plan are named and left out, and the others are added, in any order.
 #[test]
 fn misfits_are_named_and_left_out() {
     let federation = Federation::new(&["--smallest-cohort", "2"]);
@@ -67,7 +67,8 @@ fn misfits_are_named_and_left_out() {
     assert!(Update::parse(&total).unwrap().units().eq(wanted));
 }
 
-// With fewer devices than the noise is for, or none, nothing is charged and no sum is written; the round is whole once the others are there.
+// With fewer devices than the noise is for, or none, nothing is charged and no sum is written. The round completes when
+// the others are there.
 #[test]
 fn small_cohort_releases_nothing() {
     let federation = Federation::new(&["--noise", "shares"]);
@@ -80,7 +81,7 @@ fn small_cohort_releases_nothing() {
     assert!(!federation.at("0.sum").exists() && !federation.at("server/cohort.json").exists());
     let sum = ok(&federation.aggregate(&["1-0.upd", "2-0.upd", "3-0.upd"], 0));
     assert_eq!(sum["rounds_charged"], 1);
-    // An update with a share of the noise is not for others on this machine.
+    // An update with a share of the noise is unreadable for other users of this machine.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -89,7 +90,7 @@ fn small_cohort_releases_nothing() {
     }
 }
 
-// A sum of another plan, a device's update and a damaged sum move no parameter.
+// A sum of another plan, a device's update and a damaged sum change no parameter.
 #[test]
 fn only_sums_of_the_plan_are_applied() {
     let federation = Federation::new(&["--smallest-cohort", "1"]);
@@ -111,7 +112,7 @@ fn only_sums_of_the_plan_are_applied() {
     assert!(!federation.at("out.onnx").exists());
 }
 
-// Wrong settings are named, and no round is charged for them.
+// The error names a wrong setting, and no round is charged.
 #[test]
 fn wrong_settings_charge_nothing() {
     let federation = Federation::new(&USERS);
@@ -138,8 +139,8 @@ fn wrong_settings_charge_nothing() {
     refused(&simulated, &["2 lines"]);
 }
 
-// A server chooses the values of the trained parameters and nothing else: whatever else it sends is refused in the same words on any data, before
-// a charge and without a folder.
+// A server controls only the values of the trained parameters. Any other request is rejected with the same words for
+// any data, before a charge and without a folder.
 #[test]
 fn crafted_requests_are_refused_in_the_same_words() {
     let federation = Federation::new(&[]);
@@ -161,7 +162,7 @@ fn crafted_requests_are_refused_in_the_same_words() {
         with(300, f32::NEG_INFINITY),
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MODEL)).unwrap(),
     ];
-    // The same rows with other labels, and others.
+    // The same rows with other labels, and other rows.
     let (one, two) = (["--train-size", "24"], ["--train-size", "9"]);
     let mut said = std::collections::BTreeSet::new();
     for (at, bytes) in crafted.iter().enumerate() {
@@ -176,13 +177,13 @@ fn crafted_requests_are_refused_in_the_same_words() {
             }
         }
     }
-    // A later round without parameters is no request either.
+    // A later round without parameters is not a valid request either.
     said.insert(String::from_utf8(request(&federation, 1, &one).stderr).unwrap());
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said.first().unwrap().contains("--params"), "{said:?}");
     let state = fs::read_to_string(federation.at("state-1/ledger.json")).unwrap_or_default();
     assert!(!state.contains("\"paid\":1") && !federation.at("1-0.upd").exists(), "{state}");
-    // Another network is refused by its digest, whatever it would have said of the rows.
+    // Another network is rejected by its digest, whatever its output on the rows.
     for other in ["onnx-models/digits-mlp.onnx", "onnx-models/digits-cnn.onnx"] {
         refused(&federation.update("federation.json", Path::new(other), 1, 0, &[]), &["not the model of the plan"]);
     }
@@ -190,7 +191,7 @@ fn crafted_requests_are_refused_in_the_same_words() {
     fs::write(&file, words(&good)).unwrap();
     let good = [&two[..], &["--params", file.to_str().unwrap()]].concat();
     assert_eq!(ok(&request(&federation, 1, &good))["rounds_charged"], 1);
-    // A device that holds far more units than are expected is refused before a request, by its own check.
+    // A device with far more units than expected is rejected before a request, by its own check.
     let mut check = damper(&["federation", "check"]);
     check.arg(federation.at("federation.json")).args([MODEL, "--data", "idx:onnx-models/digits"]);
     refused(&check.output().unwrap(), &["--most-units 32", "1437 units"]);

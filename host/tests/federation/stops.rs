@@ -1,9 +1,9 @@
-//! Devices and servers that are killed.
+//! Kills of devices and servers.
 
 use super::members::{approved, of_members};
 use super::*;
 
-/// Runs `command` and kills it after `milliseconds`; true if it had ended by then.
+/// Runs `command` and kills it after `milliseconds`. Returns true if it had ended before.
 fn killed_after(command: &mut Command, milliseconds: u64) -> bool {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(milliseconds));
@@ -13,12 +13,13 @@ fn killed_after(command: &mut Command, milliseconds: u64) -> bool {
     ended
 }
 
-/// Stops of each party in the tests of them: `DAMPER_STOPS`, or a few.
+/// Returns the number of kills of each party in the tests: `DAMPER_STOPS`, or a few.
 fn stops() -> u64 {
     std::env::var("DAMPER_STOPS").ok().and_then(|stops| stops.parse().ok()).unwrap_or(6)
 }
 
-// A device that is killed at any moment makes one update of a round at most: what leaves it again is the same, and each round is charged once.
+// A device that is killed at any moment sends at most one update in a round, always with the same bytes. Each round is
+// charged once.
 #[test]
 fn killed_device_sends_one_update_a_round() {
     let rounds = stops();
@@ -53,7 +54,7 @@ fn killed_device_sends_one_update_a_round() {
                 assert!(sent.is_none_or(|sent| sent == bytes), "two updates of round {round}");
                 kept += 1;
             }
-            // Killed between the charge and the update: nothing had left.
+            // Killed between the charge and the update: nothing was sent.
             (false, None) => {
                 refused(&last, &["charged or passed already"]);
                 lost += 1;
@@ -66,7 +67,7 @@ fn killed_device_sends_one_update_a_round() {
     println!("{rounds} rounds: {kept} sent, {lost} lost between charge and update");
 }
 
-// A server that is killed at any moment makes the same sum when it is started again, and its round is charged once.
+// A server that is killed at any moment writes the same sum after a restart, and its round is charged once.
 #[test]
 fn killed_server_makes_the_same_sum() {
     let federation = Federation::new(&["--rounds", "2"]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What an interrupted run of [`train`] leaves: a ledger that covers what its log shows, and a state to go on from.
+/// Checks the state after an interrupted run of [`train`]: a ledger that covers its log, and a state to resume from.
 fn assert_unfinished(log: &Path, out: &Path) {
     let left = Left::read(log, out);
     assert!(left.released > 0 && left.released < STEPS && left.paid > 0 && !left.is_violation(), "{left:?}");
@@ -13,7 +13,7 @@ fn assert_unfinished(log: &Path, out: &Path) {
     assert!(text.contains(&format!("{} of {STEPS} planned steps are paid", left.paid)), "{text}");
 }
 
-/// Each signal, and the exit code that it gives.
+/// Each signal ends a run after its step, with its exit code.
 #[test]
 fn signal_ends_a_run_after_its_step() {
     let guard = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@ fn signal_ends_a_run_after_its_step() {
         assert_eq!(status.code(), Some(code));
         fs::write(&log, text.join("\n")).unwrap();
         assert_unfinished(&log, &out);
-        // Nothing is reserved that was not taken, and all outputs so far are there.
+        // Nothing is reserved that was not taken, and all outputs so far exist.
         let left = Left::read(&log, &out);
         assert_eq!(left.paid, left.released);
         let answer = fs::read_to_string(answer).unwrap();
@@ -70,7 +70,7 @@ fn run_without_checkpoint_keeps_no_key() {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("nothing to resume"));
 }
 
-/// A terminal of `script`: the byte of Ctrl-C, twice, goes through its line discipline to the run and its shell.
+/// On a terminal of `script`, the byte of Ctrl-C, twice, goes through its line discipline to the run and its shell.
 #[test]
 fn ctrl_c_leaves_the_terminal_as_it_was() {
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
@@ -109,7 +109,7 @@ fn ctrl_c_leaves_the_terminal_as_it_was() {
     let status = child.wait().unwrap();
     let screen = String::from_utf8_lossy(&screen);
     assert_eq!(status.code(), Some(130), "{screen}");
-    // The modes of the terminal are the same, and neither the cursor was hidden nor another screen opened.
+    // The modes of the terminal are unchanged. The cursor was not hidden, and no other screen was opened.
     let modes: Vec<_> = screen.split("modes=").skip(1).map(|rest| rest.split_whitespace().next()).collect();
     assert!(modes.len() == 2 && modes[0] == modes[1], "{modes:?} {screen}");
     assert!(!screen.contains("\x1b[?"), "{screen:?}");

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 const LEDGER: &str = "ledger-non-finite.json";
-/// Rows that are made to have no finite gradient: of infinities of either sign, and of NaN.
+/// Rows without a finite gradient: with infinities of either sign, and with NaN.
 const BAD: [usize; 7] = [0, 3, 15, 16, 700, 1435, 1436];
 
 fn config(budget: Budget, noise_multiplier: Option<f64>) -> TrainConfig {
@@ -29,7 +29,7 @@ fn config(budget: Budget, noise_multiplier: Option<f64>) -> TrainConfig {
     }
 }
 
-/// The digits with `bad` rows that have no finite gradient, and a null row that would have none.
+/// Returns the digits with `bad` rows without a finite gradient, and a null row that would have none.
 fn data_with(bad: &[usize]) -> impl FnOnce(Dataset) -> Result<Dataset, TrainError> {
     move |mut data: Dataset| {
         for (row, value) in
@@ -59,7 +59,8 @@ fn released(outcome: &Outcome) -> f64 {
     f64::from(outcome.non_finite.unwrap().released.unwrap())
 }
 
-// With little noise the count is exact, whatever way the rows are taken. The steps have the bits of a run that releases nothing.
+// With little noise the count is exact, with every way of reading rows. The steps have the bits of a run without a
+// release.
 #[test]
 fn count_is_of_rows_without_gradient() {
     type Change = fn(&mut TrainConfig);
@@ -87,7 +88,7 @@ fn count_is_of_rows_without_gradient() {
     }
 }
 
-// By one key, one row moves the released number by one and no more, also beside normalised features.
+// With one key, one row moves the released number by at most one, also with normalised features.
 #[test]
 fn one_row_moves_the_count_by_one() {
     let normalize = NormalizePrivate { lows: vec![0.0], highs: vec![1.0], noise_multiplier: Some(5.0) };
@@ -99,7 +100,8 @@ fn one_row_moves_the_count_by_one() {
     }
 }
 
-// Over many keys the released number lies around the count, with the priced deviation; each within five of its own deviations.
+// Over many keys the released number varies around the count with the accounted deviation. Both are within five of
+// their own deviations.
 #[test]
 fn noise_on_the_count_is_the_priced_one() {
     let multiplier = 3.0;
@@ -119,7 +121,7 @@ fn noise_on_the_count_is_the_priced_one() {
     assert!((deviation - 1.0).abs() < 5.0 * (0.5 / draws).sqrt(), "{deviation}");
 }
 
-/// The share of a normal below `x`, by Simpson's rule.
+/// Returns the share of a normal below `x`, by Simpson's rule.
 fn below(x: f64) -> f64 {
     const PARTS: usize = 20_000;
     let density = |x: f64| (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
@@ -128,13 +130,15 @@ fn below(x: f64) -> f64 {
     (0..=PARTS).map(|at| weight(at) * density(low + at as f64 * width)).sum::<f64>() * width / 3.0
 }
 
-/// δ of Gaussian releases with these multipliers, by the formula of Balle and Wang (2018, theorem 8) for the summed inverse variances.
+/// Returns δ of Gaussian releases with these multipliers, by the formula of Balle and Wang (2018, theorem 8) for the
+/// summed inverse variances.
 fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
     let mu = multipliers.iter().map(|z| 1.0 / (z * z)).sum::<f64>().sqrt();
     below(mu / 2.0 - epsilon / mu) - epsilon.exp() * below(-mu / 2.0 - epsilon / mu)
 }
 
-// Both releases and the steps cost at most the target together. At a rate of 1 that is what the Gaussian formula says.
+// Both releases and the steps cost at most the target together. At a sampling rate of 1 the cost is that of the
+// Gaussian formula.
 #[test]
 fn price_composes_both_releases_and_steps() {
     let normalize = NormalizePrivate { lows: vec![0.0], highs: vec![1.0], noise_multiplier: None };
@@ -157,7 +161,8 @@ fn price_composes_both_releases_and_steps() {
                 assert_eq!(of(&recorded), run.price.epsilon, "{sampler:?}");
                 let more = run.price.terms.multiplier / plain.price.terms.multiplier;
                 assert!(more > 1.0003 && more < 1.006, "{sampler:?} {more}");
-                // A run whose noise is given costs as much, and its releases are chosen by what its steps cost.
+                // A run with the same noise as a setting costs as much. Its releases are chosen by the cost of its
+                // steps.
                 let given = Budget::NoiseMultiplier(run.price.terms.multiplier);
                 let given =
                     train::prepare(&source(MODEL), TrainConfig { budget: given, ..run.config.clone() }).unwrap();
@@ -190,7 +195,7 @@ fn begun(run: &Run) -> tempfile::TempDir {
     folder
 }
 
-/// Hears what is released and warned of.
+/// Listener for releases and warnings.
 #[derive(Default)]
 struct Heard {
     counts: Vec<NonFiniteCount>,
@@ -207,7 +212,8 @@ impl Progress for Heard {
     }
 }
 
-// The count is charged first and released once. A charge without a kept value is a lost count: the key makes no second one.
+// The count is charged first and released once. A charge without a stored value is a lost count: the key makes no
+// second count.
 #[test]
 fn lost_count_is_not_released_again() {
     let config = TrainConfig { seed: None, ..config(Budget::Epsilon(3.0), None) };
@@ -220,7 +226,7 @@ fn lost_count_is_not_released_again() {
     let charge = fs::read_to_string(first.path().join(LEDGER)).unwrap();
     assert!(charge.contains("\"paid\":1"), "{charge}");
 
-    // The crash between the charge and the value; then once more.
+    // A crash between the charge and the value, then another.
     fs::write(crashed.path().join(LEDGER), &charge).unwrap();
     let mut heard = Heard::default();
     let lost = resumed(crashed.path(), &run, &mut heard).unwrap();
@@ -228,19 +234,19 @@ fn lost_count_is_not_released_again() {
     assert!(heard.counts.is_empty() && heard.warnings[0].contains("not released again"), "{:?}", heard.warnings);
     assert_eq!((bits(&lost), &lost.recorded), (bits(&whole), &whole.recorded));
     assert!(lost.recorded.parts().non_finite.is_some());
-    // A charge that cannot be read counts as well.
+    // An unreadable charge also counts.
     let damaged = copy(begun.path());
     fs::create_dir(damaged.path().join(LEDGER)).unwrap();
     assert_eq!(resumed(damaged.path(), &run, &mut ()).unwrap().non_finite.unwrap().released, None);
 
-    // A stop while rows are counted charges nothing, and the run can go on.
+    // A stop during the count charges nothing, and the run can be resumed.
     let error = resumed(stopped.path(), &run, &mut StopAfter(2)).unwrap_err();
     assert!(matches!(error, TrainError::Stopped), "{error}");
     assert!(!stopped.path().join(LEDGER).exists() && !stopped.path().join("ledger.json").exists());
-    // Twelve turns, then two steps.
+    // Twelve counting steps, then two training steps.
     let ended = resumed(stopped.path(), &run, &mut StopAfter(14)).unwrap();
     assert!(ended.stopped && ended.non_finite == whole.non_finite);
-    // The value is kept: it is not made again, and not lost without its ledger.
+    // The value is stored. It is not computed again, and not lost without its ledger.
     fs::remove_file(stopped.path().join(LEDGER)).unwrap();
     let mut heard = Heard::default();
     let ended = resumed(stopped.path(), &run, &mut heard).unwrap();
@@ -248,7 +254,7 @@ fn lost_count_is_not_released_again() {
     assert!(heard.counts.is_empty() && !stopped.path().join(LEDGER).exists());
 }
 
-// Ranks, with all rows or their own, release the number of one process. A stop of one is one of all.
+// Ranks, with all rows or their own, release the number of one process. A stop of one rank stops all.
 #[test]
 fn ranks_release_the_count_of_one_process() {
     let run = prepared(config(Budget::NoiseMultiplier(1.0), Some(4.0)), &BAD);

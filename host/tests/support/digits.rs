@@ -17,7 +17,7 @@ impl Progress for StopAfter {
     }
 }
 
-/// The digits, for the model `model` of the folder of models.
+/// Returns the digits, for the model `model` of `onnx-models`.
 pub fn source(model: &str) -> InputFiles {
     InputFiles {
         model: path(model),

@@ -1,6 +1,6 @@
-//! Pages as a reader of markup sees them.
+//! Checks of the markup of pages.
 
-/// Every element that is opened is closed, in order.
+/// Checks that every element is closed, in order.
 pub fn assert_balanced(page: &str) {
     let mut open = Vec::new();
     for part in page.split('<').skip(1) {

@@ -237,7 +237,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
-/// Runs of what no recording holds.
+/// Runs that cannot be recorded.
 #[allow(dead_code, reason = "recordings do not hold them")]
 pub fn others() -> Vec<(&'static str, TrainConfig)> {
     let of = |change: &dyn Fn(&mut TrainConfig)| {
@@ -308,7 +308,7 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
-/// Noise that is correlated over steps, whose buffers are in no file.
+/// Sets correlated noise, whose buffers are in no file.
 pub fn correlated(config: &mut TrainConfig, noise: &str, sampler: Sampler) {
     config.noise_correlation = noise.parse().unwrap();
     (config.sampler, config.epochs) = (sampler, 2.3);

@@ -1,4 +1,4 @@
-//! The files beside the workspace, and the backends there are to run them.
+//! Files of the workspace, and the available backends.
 
 use damper::edit::init::{Override, initialise};
 use damper::graph::{Graph, GraphOptions};
@@ -6,18 +6,19 @@ use damper::onnx;
 use damper::runtime::{Backend, Choice, open};
 use std::path::PathBuf;
 
-/// A file below `onnx-models`.
+/// Returns the path of a file in `onnx-models`.
 pub fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onnx-models").join(file)
 }
 
-/// The models that are shipped without weights: `NAME.onnx`, and `vectors/NAME.npz` for the weights that `tests/models.rs`
+/// Models that are shipped without weights: `NAME.onnx`, and `vectors/NAME.npz` for the weights that `tests/models.rs`
 /// draws.
 #[allow(dead_code, reason = "not every test reads them")]
 pub const SKELETONS: [&str; 7] =
     ["cifar-cnn", "cifar-cnn5", "resnet18-groupnorm", "wrn-16-4-groupnorm", "vit-tiny", "bert-tiny", "gpt-small"];
 
-/// The model with the weights of its vectors: seed 1, norms and biases away from the ones and zeros that would hide faults.
+/// Returns the model with the weights of its vectors: seed 1, with norms and biases away from 1 and 0, which would hide
+/// faults.
 #[allow(dead_code, reason = "not every test reads them")]
 pub fn drawn(name: &str) -> Graph {
     let model = onnx::load(&path(&format!("{name}.onnx"))).unwrap();
@@ -33,7 +34,7 @@ pub fn drawn(name: &str) -> Graph {
     Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// tract and the portable backend, and where it is found onnxruntime with its own and with standard operators.
+/// Returns tract and the portable backend, and onnxruntime with its own and with standard operators if it is found.
 pub fn backends() -> Vec<Box<dyn Backend>> {
     let mut found =
         vec![open(Choice::Tract).expect("tract is compiled in"), open(Choice::Portable).expect("it is compiled in")];

@@ -1,4 +1,4 @@
-//! Reading of `.npz` files.
+//! Reader of `.npz` files.
 
 use npyz::NpyFile;
 use std::fs::File;
@@ -16,12 +16,12 @@ impl NpzArchive {
         Ok(Self(ZipArchive::new(File::open(path)?)?))
     }
 
-    /// The names of the arrays.
+    /// Returns the names of the arrays.
     pub fn array_names(&self) -> impl Iterator<Item = String> {
         self.0.file_names().flatten().filter_map(|name| name.strip_suffix(".npy").map(str::to_owned))
     }
 
-    /// An array; `None` if there is none of this name.
+    /// Returns an array, or `None` if the name does not exist.
     pub fn by_name(&mut self, name: &str) -> io::Result<Option<NpyFile<ZipFile<'_, File>>>> {
         match self.0.index_for_name(&format!("{name}.npy")) {
             Some(index) => NpyFile::new(self.0.by_index(index)?).map(Some),

@@ -1,1 +1,2 @@
-"""damper's federated rounds over Flower: stock SuperLink and SuperNodes carry what the command `damper` makes and adds."""
+"""damper's federated rounds over Flower: unmodified SuperLink and SuperNodes carry the data that the command `damper`
+makes and adds."""

@@ -1,4 +1,5 @@
-"""The ClientApp that Flower's app must name. It answers nothing: a device is answered for by `damper-flower-worker`, which runs no app."""
+"""The ClientApp that Flower's app must name. It answers nothing: `damper-flower-worker` answers for a device, and it
+runs no app."""
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -8,5 +9,5 @@ app = ClientApp()
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Refuses: here runs what a server shipped."""
+    """Fails, because the code here came from a server."""
     raise RuntimeError("a device answers by damper-flower-worker, behind `flower-supernode --isolation process`")

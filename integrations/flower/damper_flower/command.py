@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 
 
 class Refused(Exception):
-    """The command's error: one line that says what to do."""
+    """Error of the command: one line with the fix."""
 
 
 class Killed(Refused):
@@ -15,9 +15,10 @@ class Killed(Refused):
 
 
 class Command:
-    """`damper ARGS... --json`, started. It outlives this process, and writes to files: so an update that is charged is written whoever ends here.
+    """A running `damper ARGS... --json`.
 
-    It holds `lock`, a descriptor, until it ends.
+    It outlives this process and writes to files, so that a charged update is written even if this process ends. It
+    holds `lock`, a descriptor, until it ends.
     """
 
     def __init__(self, program: str, *args: object, lock: int) -> None:
@@ -33,7 +34,7 @@ class Command:
         )
 
     def ended(self, seconds: float | None = None) -> bool:
-        """Waits for its end, so many seconds at most."""
+        """Waits for its end, at most `seconds`."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -41,7 +42,7 @@ class Command:
         return True
 
     def answer(self) -> dict:
-        """The answer of the command, which ended. Fails with the command's own words."""
+        """Returns the answer of the ended command. Fails with the command's own words."""
         out, words = (self.read(file) for file in (self.out, self.words))
         try:
             found = json.loads(out)
@@ -57,14 +58,14 @@ class Command:
 
     @staticmethod
     def read(file: object) -> str:
-        """All of a file."""
+        """Returns the content of a file."""
         with file:
             file.seek(0)
             return file.read().decode(errors="replace")
 
 
 def damper(program: str, *args: object, lock: int) -> dict:
-    """Runs `damper ARGS... --json`; its answer. Fails with the command's own words."""
+    """Runs `damper ARGS... --json` and returns its answer. Fails with the command's own words."""
     command = Command(program, *args, lock=lock)
     command.ended()
     return command.answer()

@@ -1,7 +1,8 @@
-"""A device's round: a request of the server becomes an update by `damper federation update`, or is refused.
+"""A device's round: `damper federation update` turns a request of the server into an update, or the request is
+rejected.
 
-All settings are the owner's. A request has the digest of the plan, the number of a round and the values of trained parameters, and nothing else that
-the device looks at: no path, flag or program.
+All settings are the owner's. The device reads only three things from a request: the digest of the plan, the number of
+a round and the values of trained parameters. It reads no path, flag or program.
 """
 
 import os
@@ -20,17 +21,17 @@ from damper_flower.plan import Plan
 from damper_flower.runtime import Stopped
 from damper_flower.wire import Malformed, params_from_array, update_to_array
 
-# All that the server is told of a request that got no update, whatever was wrong. What was may depend on rows.
+# The only answer to a request without an update, for any reason. The reason may depend on rows.
 REFUSAL = "this device made no update; its own log says why"
-# A reply leaves so many seconds after the plan's delay, in which the command ends.
+# Margin in seconds after the plan's delay before a reply is sent, in which the command ends.
 MARGIN = 2.0
 POLL = 0.2
-# Keys of a request; the last two say what became of the update before.
+# Keys of a request. The last two report the result of the previous update.
 KEYS = {"federation": str, "round": int, "taken": bool, "taken_round": int}
 
 
 class Late(Exception):
-    """The command goes on, and the plan's delay is over."""
+    """The command is still running at the end of the plan's delay."""
 
     def __init__(self) -> None:
         super().__init__("the update is not ready at the time at which the plan has replies leave; plan a longer delay")
@@ -38,7 +39,7 @@ class Late(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What a server asks for."""
+    """A request of a server."""
 
     round: int
     params: bytes
@@ -47,7 +48,7 @@ class Request:
 
 
 def read_request(plan: Plan, message: Message) -> Request:
-    """The request in a message that another party made."""
+    """Reads the request in a message of another party."""
     if message.metadata.message_type != MessageType.TRAIN:
         raise Malformed("a message of another type")
     if not message.has_content() or set(message.content) != {"arrays", "config"}:
@@ -64,7 +65,7 @@ def read_request(plan: Plan, message: Message) -> Request:
     if not 0 <= config["round"] < plan.rounds:
         raise Malformed("a round that the plan has not")
     params = params_from_array(arrays["params"], plan.parameters)
-    # Before the first round the server has none to send.
+    # Before the first round the server has no parameters to send.
     if len(params) != 4 * plan.parameters and (params or config["round"] > 0):
         raise Malformed("parameters of another number")
     return Request(config["round"], params, config.get("taken"), config.get("taken_round"))
@@ -72,7 +73,8 @@ def read_request(plan: Plan, message: Message) -> Request:
 
 @dataclass
 class Device:
-    """A device of a federation: its files and its numbers. `flags` are more arguments of `damper federation update`."""
+    """A device of a federation: its files and settings. `flags` are additional arguments of `damper federation update`.
+    """
 
     plan: Plan
     model: Path
@@ -87,12 +89,15 @@ class Device:
 
     @property
     def delay(self) -> float:
-        """Seconds from the arrival of a request to each reply to it, refusals too; 0 if the plan has none."""
+        """Seconds from the arrival of a request to each reply, including errors. 0 if the plan has no delay."""
         return self.plan.delay + MARGIN if self.plan.delay else 0.0
 
     def answer(self, message: Message, until: float | None, stopped: Callable[[float], bool]) -> tuple[int, bytes] | None:
-        """The round and the update that `message` asks for. None for whatever fails, which stays in this device's log. `until` is the time, by the monotonic
-        clock, at which the reply leaves; `stopped` waits for so many seconds and says whether the process is to end."""
+        """Returns the round and the update for `message`, or None for any failure, which stays in this device's log.
+
+        `until` is the time of the reply, by the monotonic clock. `stopped` waits for a number of seconds and returns
+        True if the process must end.
+        """
         try:
             request = read_request(self.plan, message)
             if request.taken is not None:
@@ -105,7 +110,8 @@ class Device:
             return None
 
     def update(self, request: Request, until: float | None, stopped: Callable[[float], bool]) -> bytes:
-        """The bytes of the update. The command charges the round, and gives what it kept for the same request."""
+        """Returns the bytes of the update. The command charges the round, and returns the stored bytes for the same
+        request."""
 
         def give_up(seconds: float = POLL) -> bool:
             if stopped(seconds):
@@ -114,7 +120,7 @@ class Device:
                 raise Late
             return False
 
-        # A command that another process here left ends first.
+        # A command that another process left here must end first.
         lock = files.lock(files.folder(self.folder) / "lock", give_up)
         try:
             return self.made(request, give_up, lock)
@@ -122,7 +128,7 @@ class Device:
             os.close(lock)
 
     def made(self, request: Request, give_up: Callable[[float], bool], lock: int) -> bytes:
-        """The bytes of the update, under the lock of the folder."""
+        """Returns the bytes of the update, under the lock of the folder."""
         out = self.folder / "update"
         args = ["federation", "update", self.plan.file, self.model, "--data", self.data, "--device", self.number, "--key", self.key]
         args += ["--round", request.round, "--ledger", self.folder / "ledger", "--out", out]
@@ -145,5 +151,5 @@ class Device:
 
 
 def content(update: bytes) -> RecordDict:
-    """What a reply carries: one update."""
+    """Returns the content of a reply: one update."""
     return RecordDict({"arrays": ArrayRecord({"update": update_to_array(update)})})

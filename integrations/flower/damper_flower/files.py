@@ -1,4 +1,4 @@
-"""Files that a stop at any moment leaves whole or absent, and a lock that a command holds on to."""
+"""Files that are whole or absent after a stop at any moment, and a lock that a command keeps."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes a private file: on the disk under a name of its own, then renamed."""
+    """Writes a private file: to the disk under a temporary name, then renamed."""
     part = path.with_name(f".{path.name}.part")
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         out.write(data)
@@ -18,7 +18,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, line: str) -> None:
-    """Adds a line to a private log, on the disk."""
+    """Appends a line to a private log, on the disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as out:
         out.write(f"{line}\n")
         out.flush()
@@ -26,7 +26,7 @@ def append(path: Path, line: str) -> None:
 
 
 def folder(path: Path) -> Path:
-    """Makes a private folder, if it is not there."""
+    """Creates a private folder, if it does not exist."""
     if not path.is_dir():
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(path.parent)
@@ -34,7 +34,7 @@ def folder(path: Path) -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Puts the names in a folder on the disk."""
+    """Syncs the entries of a folder to the disk."""
     opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(opened)
@@ -43,8 +43,10 @@ def sync_folder(path: Path) -> None:
 
 
 def lock(path: Path, give_up: Callable[[], bool]) -> int | None:
-    """Takes the lock of a file, once nobody has it. A command that gets the descriptor holds the lock until it ends too. None if `give_up`, which waits,
-    says so."""
+    """Locks a file when it is free. A command that gets the descriptor also holds the lock until it ends.
+
+    Returns None if `give_up`, which waits, returns True.
+    """
     opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Sends requests and fetches replies, each by itself, so that what is wrong with one is its node's alone."""
+"""Sends requests and fetches replies. Each is independent, so that a fault affects only its node."""
 
 import queue
 import threading
@@ -18,16 +18,18 @@ from flwr.supercore import log
 from damper_flower import objects
 from damper_flower.wire import Malformed
 
-# A node that began an upload has three minutes for it, by Flower's rule.
+# By Flower's rule, a node has three minutes to complete an upload.
 PATIENCE = 240.0
-# So many nodes are asked in a second, each once.
+# Maximum number of nodes that are polled in a second, each once.
 RATE = 20
-# So many requests of a round are open for a node that does not reply: a SuperNode may send the reply to one when it has the next.
+# Maximum number of open requests of a round for a node without a reply. A SuperNode may send the reply to an earlier
+# request after it has the next.
 OPEN = 3
 
 
 class Mailbox:
-    """The requests of one round. A reply is of the node that was asked: what it says of its sender is not looked at."""
+    """The requests of one round. A reply belongs to the node that was asked, and its own claim about its sender is
+    ignored."""
 
     def __init__(self, grid: Grid, most: int) -> None:
         self.grid, self.most = grid, most
@@ -36,8 +38,10 @@ class Mailbox:
         self.ended = threading.Event()
 
     def replies(self, messages: list[Message], timeout: float) -> Iterator[tuple[int, Message | Exception, bool]]:
-        """Sends `messages`, and gives each node's reply as it comes, or what was wrong with it, for so many seconds at most. Those to earlier requests
-        of the round come too: the last of the three is false then."""
+        """Sends `messages`, and yields each node's reply as it comes, or its error, for at most `timeout` seconds.
+
+        Replies to earlier requests of the round come too. For those, the last of the three values is False.
+        """
         until = time.monotonic() + timeout
         nodes = [message.metadata.dst_node_id for message in messages]
         try:
@@ -51,7 +55,7 @@ class Mailbox:
                 log(WARN, "damper: node %s: Flower did not take the request", node)
                 continue
             self.open[node] = [*self.open.get(node, []), name][-OPEN:]
-            # A node that never ends its upload keeps its own thread busy.
+            # A node that never completes its upload blocks only its own thread.
             threading.Thread(target=self.poll, args=(node, name, max(0.5, len(nodes) / RATE)), daemon=True).start()
             waiting.add(name)
         while waiting:
@@ -63,16 +67,16 @@ class Mailbox:
             waiting.discard(name)
 
     def end(self) -> None:
-        """Waits for no more replies."""
+        """Stops waiting for replies."""
         self.ended.set()
 
     def poll(self, node: int, name: str, pause: float) -> None:
-        """Asks for the reply to the request `name` until it is there."""
+        """Polls for the reply to the request `name` until it is there."""
         while not self.ended.is_set() and name in self.open[node]:
             try:
                 found = self.reply(name)
             except httpx.HTTPError:
-                # The SuperLink's, not the node's.
+                # An error of the SuperLink, not of the node.
                 found = None
             except Exception as error:  # noqa: BLE001
                 found = error
@@ -82,7 +86,7 @@ class Mailbox:
             self.ended.wait(pause)
 
     def reply(self, name: str) -> Message | None:
-        """The reply to the request `name`; none yet. SuperLink gives it once."""
+        """Returns the reply to the request `name`, or None if it is not there yet. SuperLink returns it once."""
         client = self.grid._runtime_client  # noqa: SLF001: `pull_messages` puts together whatever size a node names.
         found = client.PullMessages(PullAppMessagesRequest(message_ids=[name]))
         for head, tree in zip(found.messages_list, found.message_object_trees, strict=False):
@@ -102,7 +106,7 @@ class Mailbox:
         return None
 
     def part(self, client: object, run: int, name: str, until: float) -> bytes:
-        """A part of a reply."""
+        """Returns a part of a reply."""
         while True:
             found = client.PullObject(PullObjectRequest(node=Node(node_id=SUPERLINK_NODE_ID), run_id=run, object_id=name))
             if found.object_available:

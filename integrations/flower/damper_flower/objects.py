@@ -1,4 +1,5 @@
-"""Messages as Flower carries them: objects named by their hashes, fetched and put together within limits, whatever another party sent."""
+"""Messages in Flower's format: objects named by their hashes. They are fetched and assembled within limits, whatever
+another party sent."""
 
 import json
 from collections.abc import Callable
@@ -10,13 +11,16 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 
 from damper_flower.wire import Malformed
 
-# A message of this integration has seven, and one for each 5 MB of an array.
+# A message of this integration has seven objects, and one for each 5 MB of an array.
 MOST_OBJECTS = 4096
 
 
 def fetch(tree: ObjectTree, pull: Callable[[str], bytes], most: int, drains: bool = False) -> Message:
-    """The message at the root of `tree`, of `most` bytes at most. Each object must have the hash that names it. `drains`: all objects are pulled
-    before one that is wrong is refused."""
+    """Returns the message at the root of `tree`, of at most `most` bytes.
+
+    Each object must have the hash in its name. With `drains`, all objects are pulled before an invalid object is
+    rejected.
+    """
     names = list(dict.fromkeys(node.object_id for node in iterate_object_tree(tree)))
     problem = "a message of too many parts" if len(names) > MOST_OBJECTS else None
     contents: dict[str, bytes] = {}
@@ -42,7 +46,7 @@ def fetch(tree: ObjectTree, pull: Callable[[str], bytes], most: int, drains: boo
 
 
 def check_arrays(contents: dict[str, bytes], most: int) -> None:
-    """Refuses arrays that name a part so often that they are larger than `most`."""
+    """Fails for arrays that name a part so often that they are larger than `most`."""
     for content in contents.values():
         kind, parts, _ = get_object_head_values_from_object_content(content)
         if kind == "Array":

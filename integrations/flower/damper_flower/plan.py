@@ -1,15 +1,16 @@
-"""The plan of a federation, as `damper federation plan` wrote it. The command judges it; here are the numbers that the network needs."""
+"""The plan of a federation, as `damper federation plan` wrote it. The command checks it. This file reads only the
+values for the network."""
 
 import hashlib
 import json
 from pathlib import Path
 
-# Beside four bytes a parameter: header, checksum and signature of an update, Flower's own words.
+# Added to four bytes for each parameter: header, checksum and signature of an update, and Flower's own fields.
 SLACK = 1 << 16
 
 
 class PlanError(ValueError):
-    """A plan that this integration does not carry."""
+    """A plan that this integration does not support."""
 
 
 class Plan:
@@ -27,7 +28,8 @@ class Plan:
         self.file, self.digest = file, hashlib.sha256(raw).hexdigest()
 
     def check(self, approve_shares: bool) -> None:
-        """Refuses a plan whose updates nobody signs, one of two aggregators, and one that hides updates from the server by shares of the noise alone."""
+        """Fails for a plan without signatures, for a plan of two aggregators, and for a plan that hides updates from
+        the server only by shares of the noise."""
         if not self.content.get("members"):
             raise PlanError(
                 f"{self.file}: the plan has no members, so updates have no signatures and a node can speak for any device; plan with --members"
@@ -42,10 +44,10 @@ class Plan:
 
     @property
     def most_update(self) -> int:
-        """Bytes of the largest update."""
+        """Maximum length of an update, in bytes."""
         return 4 * self.parameters + SLACK
 
     @property
     def most_message(self) -> int:
-        """Bytes of the largest message, of a request or of a reply."""
+        """Maximum length of a request or a reply, in bytes."""
         return 4 * self.parameters + 2 * SLACK

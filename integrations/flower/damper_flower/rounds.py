@@ -1,14 +1,14 @@
-"""The rounds of a federation in the server's folder. What is done, and what is next, is read from the files alone.
+"""The rounds of a federation in the server's folder. The completed and the next rounds are read only from the files.
 
 | file | what |
 | --- | --- |
-| `R.params` | the trained parameters with which round R begins, so round R - 1 is done |
+| `R.params` | the trained parameters at the start of round R, so round R - 1 is done |
 | `R.skipped` | round R was given up |
 | `round-R/node-N.upd` | the update that node N sent for it |
 | `round-R/cohort.json` | the updates that are added: fixed before anything is charged |
-| `round-R/result.json` | what `damper aggregate` said |
-| `R.sum`, `model-R.onnx` | the sum of round R, the model with which it begins |
-| `ledger/` | the rounds that are charged |
+| `round-R/result.json` | the answer of `damper aggregate` |
+| `R.sum`, `model-R.onnx` | the sum of round R, the model at its start |
+| `ledger/` | the charged rounds |
 """
 
 import json
@@ -19,7 +19,7 @@ from damper_flower import files
 from damper_flower.command import Killed, Refused, damper
 from damper_flower.plan import Plan
 
-# A command that a server left when it was stopped ends within it.
+# Time limit for a command that a stopped server left.
 PATIENCE = 60.0
 KILLED = 3
 
@@ -32,7 +32,8 @@ class InUse(Exception):
 
 
 class SmallCohort(Exception):
-    """Fewer updates than the plan's smallest cohort. Nothing is charged. `is_judged`: some are here that do not fit."""
+    """Fewer updates than the plan's smallest cohort. Nothing is charged. `is_judged` is True if some updates were
+    rejected."""
 
     def __init__(self, problem: str, is_judged: bool) -> None:
         super().__init__(problem)
@@ -40,7 +41,7 @@ class SmallCohort(Exception):
 
 
 class Rounds:
-    """A server's folder."""
+    """Folder of a server."""
 
     def __init__(self, plan: Plan, model: Path, folder: Path, program: str = "damper") -> None:
         self.plan, self.model, self.folder, self.program = plan, model, files.folder(folder), program
@@ -51,7 +52,8 @@ class Rounds:
         self.lock = lock
 
     def damper(self, *args: object) -> dict:
-        """The answer of the command. One that was killed is started again: called twice, it does what it does once."""
+        """Returns the answer of the command. A killed command is started again. Its effect is the same if it is called
+        twice."""
         for _ in range(KILLED):
             try:
                 return damper(self.program, *args, lock=self.lock)
@@ -60,44 +62,45 @@ class Rounds:
         return damper(self.program, *args, lock=self.lock)
 
     def next(self) -> int:
-        """The first round that is not done; the plan's number of rounds if all are."""
+        """Returns the first round that is not done, or the plan's number of rounds if all are."""
         of_plan = range(self.plan.rounds)
         return next((round_ for round_ in of_plan if not (self.params(round_ + 1).exists() or self.skipped(round_).exists())), self.plan.rounds)
 
     def params(self, round_: int) -> Path:
-        """The file of the trained parameters with which `round_` begins."""
+        """Returns the file of the trained parameters at the start of `round_`."""
         return self.folder / f"{round_}.params"
 
     def skipped(self, round_: int) -> Path:
-        """The file that gives `round_` up."""
+        """Returns the file that marks `round_` as given up."""
         return self.folder / f"{round_}.skipped"
 
     def begins(self, round_: int) -> Path | None:
-        """The file of the parameters that `round_` sends: the newest. None before the first sum, where they are the model's."""
+        """Returns the file of the parameters that `round_` sends: the newest. None before the first sum, when they are
+        the model's."""
         made = [file for one in range(round_ + 1) if (file := self.params(one)).exists()]
         return made[-1] if made else None
 
     def skip(self, round_: int) -> None:
-        """Gives `round_` up. What devices sent for it is not used."""
+        """Gives up `round_`. The devices' updates for it are not used."""
         if self.begins(round_) is None:
             self.damper("federation", "apply", self.plan.file, self.model, "--out-params", self.params(round_ + 1))
         files.write(self.skipped(round_), b"")
 
     def of(self, round_: int) -> Path:
-        """The folder of `round_`."""
+        """Returns the folder of `round_`."""
         return self.folder / f"round-{round_}"
 
     def file(self, round_: int, node: int) -> Path:
-        """The file of a node's update."""
+        """Returns the file of a node's update."""
         return self.of(round_) / f"node-{node}.upd"
 
     def keep(self, round_: int, node: int, update: bytes) -> None:
-        """Puts a node's update on the disk, before anything counts it."""
+        """Writes a node's update to the disk, before anything counts it."""
         files.folder(self.of(round_))
         files.write(self.file(round_, node), update)
 
     def kept(self, round_: int) -> list[Path]:
-        """The updates that are there, by node."""
+        """Returns the stored updates, by node."""
         return sorted(self.of(round_).glob("node-*.upd"), key=lambda file: int(file.stem.removeprefix("node-")))
 
     def is_closed(self, round_: int) -> bool:
@@ -105,7 +108,11 @@ class Rounds:
         return (self.of(round_) / "cohort.json").exists()
 
     def add(self, round_: int) -> dict:
-        """Fixes the cohort of `round_`, has `damper aggregate` charge it and add the updates, and gives its answer. The same again, after a stop."""
+        """Fixes the cohort of `round_`, runs `damper aggregate` to charge it and add the updates, and returns its
+        answer.
+
+        A repeated call after a stop returns the same.
+        """
         folder = files.folder(self.of(round_))
         cohort = folder / "cohort.json"
         if not cohort.exists():
@@ -127,11 +134,11 @@ class Rounds:
         return found
 
     def sum(self, round_: int) -> Path:
-        """The file of the sum of `round_`."""
+        """Returns the file of the sum of `round_`."""
         return self.folder / f"{round_}.sum"
 
     def move(self, round_: int) -> None:
-        """Moves the model by the sum of `round_`, which is then done."""
+        """Updates the model by the sum of `round_`, which is then done."""
         model = self.folder / f"model-{round_ + 1}.onnx"
         args = ["federation", "apply", self.plan.file, self.model, "--sum", self.sum(round_), "--out", model]
         args += ["--out-params", self.params(round_ + 1)]
@@ -139,7 +146,7 @@ class Rounds:
         self.damper(*args)
 
     def taken(self, round_: int) -> dict[int, bool]:
-        """Of each node that sent an update for `round_`, whether it is in the sum."""
+        """Returns, for each node that sent an update for `round_`, True if it is in the sum."""
         result = self.of(round_) / "result.json"
         if not result.exists():
             return {}

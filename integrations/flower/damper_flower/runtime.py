@@ -1,6 +1,7 @@
-"""The Runtime API of a SuperNode that runs with `--isolation process`: tasks are claimed, their messages fetched, and replies given.
+"""The Runtime API of a SuperNode that runs with `--isolation process`: claims tasks, fetches their messages, and sends
+replies.
 
-A task comes with the app that `flwr run` shipped. It is dropped here: nothing writes, imports or runs it.
+A task comes with the app that `flwr run` shipped. The app is dropped here: no code writes, imports or runs it.
 """
 
 import threading
@@ -35,7 +36,7 @@ from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from damper_flower import objects
 from damper_flower.wire import Malformed
 
-# The SuperNode gives a task up after a minute without one.
+# The SuperNode gives up a task after a minute without a heartbeat.
 HEARTBEAT = 10.0
 SECONDS_OF_CALL = 30.0
 
@@ -43,15 +44,16 @@ Answer = TypeVar("Answer")
 
 
 class Stopped(Exception):
-    """The process is to end."""
+    """The process must end."""
 
 
 class Gone(Exception):
-    """The SuperNode does not know the task any more: it was started again, or gave the task up."""
+    """The SuperNode no longer has the task: it was restarted, or gave up the task."""
 
 
 class Superseded(Exception):
-    """The SuperNode has another task, so it gave the message of this one up before it had all parts: it takes one message after the other."""
+    """The SuperNode has another task. It handles messages in sequence, so it gave up this task's message before it had
+    all parts."""
 
     def __init__(self, claim: "Claim") -> None:
         super().__init__("another task")
@@ -59,7 +61,7 @@ class Superseded(Exception):
 
 
 class Version:
-    """Names Flower's version to the SuperNode, as its own programs do."""
+    """Sends Flower's version to the SuperNode, as its own programs do."""
 
     def __init__(self) -> None:
         self.headers = dict(RuntimeVersionMetadata.from_local_component("flwr-clientapp").as_metadata())
@@ -71,7 +73,7 @@ class Version:
 
 
 class Runtime:
-    """Where the SuperNode is. Without certificates it must be on this machine."""
+    """Address of the SuperNode. Without certificates it must be on this machine."""
 
     def __init__(self, address: str, certificates: bytes | None, secret: bytes | None) -> None:
         self.address, self.certificates = address, certificates
@@ -79,13 +81,13 @@ class Runtime:
         self.client = self.connect(own)
 
     def connect(self, interceptors: list) -> RuntimeHttpClient:
-        """A client of its own."""
+        """Creates a separate client."""
         return RuntimeHttpClient.from_server_address(
             self.address, self.certificates is None, self.certificates, [Version(), *interceptors], retry_invoker=None
         )
 
     def claim(self) -> "Claim | None":
-        """The oldest task that waits, of whatever kind; none if there is none."""
+        """Claims the oldest waiting task of any kind. Returns None if no task waits."""
         found = self.client.AcquireTask(AcquireTaskRequest(supported_task_types=list(TaskType)))
         if not found.HasField("task") or not found.token:
             return None
@@ -97,7 +99,7 @@ class Runtime:
 
 
 class Claim:
-    """A task that this process claimed, and its heartbeat."""
+    """A task that this process claimed, with its heartbeat."""
 
     def __init__(self, runtime: Runtime, task: Task, client: RuntimeHttpClient) -> None:
         self.runtime, self.task, self.client = runtime, task, client
@@ -106,7 +108,7 @@ class Claim:
         threading.Thread(target=self.beat, daemon=True).start()
 
     def beat(self) -> None:
-        """Keeps the task, until it ended."""
+        """Sends heartbeats until the task has ended."""
         while not self.ended.wait(HEARTBEAT):
             try:
                 self.client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
@@ -114,7 +116,7 @@ class Claim:
                 continue
 
     def call(self, act: Callable[[object], Answer], request: object) -> Answer:
-        """The answer of the SuperNode, which is asked again if it is not there."""
+        """Returns the answer of the SuperNode. Repeats the request if it does not answer."""
         until = time.monotonic() + SECONDS_OF_CALL
         while True:
             try:
@@ -131,15 +133,16 @@ class Claim:
                 raise Gone
 
     def message(self, most: int, stopped: Callable[[float], bool]) -> tuple[Message, Message | None]:
-        """The message of the task: its metadata as the SuperNode has them, and all of it; none if it is damaged or has more than `most` bytes."""
-        # Starts the task. What else comes back is the server's: the app, and its settings.
+        """Returns the message of the task: its metadata from the SuperNode, and the whole message. The latter is None
+        if it is damaged or has more than `most` bytes."""
+        # Starts the task. The rest of the answer is the server's: the app, and its settings.
         self.node = Node(node_id=self.call(self.client.PullTaskInput, PullTaskInputRequest()).context.node_id)
         while not (found := self.call(self.client.PullMessages, PullAppMessagesRequest())).messages_list:
             self.wait(stopped)
         head, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
         head.metadata.__dict__["_message_id"] = tree.object_id
         try:
-            # A reply before the SuperNode has all parts would be taken for that to the next message.
+            # The SuperNode would take a reply before it has all parts for the reply to the next message.
             whole = objects.fetch(tree, lambda name: self.object(name, stopped), most, drains=True)
         except (Gone, Superseded, Stopped):
             raise
@@ -149,7 +152,7 @@ class Claim:
         return head, whole
 
     def object(self, name: str, stopped: Callable[[float], bool]) -> bytes:
-        """A part of the message."""
+        """Returns a part of the message."""
         while True:
             found = self.call(self.client.PullObject, PullObjectRequest(node=self.node, run_id=self.task.run_id, object_id=name))
             if found.object_available:
@@ -159,19 +162,19 @@ class Claim:
             self.wait(stopped)
 
     def wait(self, stopped: Callable[[float], bool]) -> None:
-        """Waits for the SuperNode, which makes a task before it has the message and its parts."""
+        """Waits for the SuperNode, which creates a task before it has the message and its parts."""
         if stopped(0.5):
             raise Stopped
         if (newer := self.runtime.claim()) is not None:
             raise Superseded(newer)
 
     def confirm(self, tree: ObjectTree) -> None:
-        """Lets the SuperNode forget the message."""
+        """Lets the SuperNode delete the message."""
         request = ConfirmMessageReceivedRequest(node=self.node, run_id=self.task.run_id, message_object_id=tree.object_id)
         self.call(self.client.ConfirmMessageReceived, request)
 
     def reply(self, message: Message) -> None:
-        """Gives the SuperNode the reply."""
+        """Sends the reply to the SuperNode."""
         message.metadata.__dict__["_message_id"] = message.object_id
         with no_object_id_recompute():
             tree, parts = get_object_tree(message), get_all_nested_objects(message)
@@ -184,17 +187,18 @@ class Claim:
                 self.call(self.client.PushObject, request)
 
     def end(self) -> None:
-        """Ends the task, whose reply is given."""
+        """Ends the task after its reply was sent."""
         self.call(self.client.PushTaskOutput, PushTaskOutputRequest(sub_status=SubStatus.COMPLETED, details=""))
 
     def give_up(self) -> None:
-        """Ends the task without a reply, for which the SuperNode does not wait."""
+        """Ends the task without a reply. The SuperNode does not wait for it."""
         try:
             self.call(self.client.PushTaskOutput, PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=""))
         except (Gone, httpx.HTTPError):
             return
 
     def drop(self) -> None:
-        """Leaves the task. Without its end the SuperNode tells the server within a minute that nobody answers."""
+        """Drops the task. Without its end, the SuperNode reports to the server within a minute that the node does not reply.
+        """
         self.ended.set()
         self.client.close()

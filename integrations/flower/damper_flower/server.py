@@ -1,4 +1,5 @@
-"""The server: asks devices for a round's updates, keeps each as it comes, has `damper aggregate` charge the round and add them, and moves the model."""
+"""The server: requests a round's updates from devices, stores each, runs `damper aggregate` to charge the round and add
+them, and updates the model."""
 
 import json
 import time
@@ -23,14 +24,18 @@ class Unfinished(Exception):
 
 
 class Server:
-    """Rounds over a grid. `wait`: seconds until all devices' nodes are there, and between attempts. `timeout`: seconds for replies of one attempt."""
+    """Rounds over a grid.
+
+    `wait` is the time in seconds until all devices' nodes are there, and between attempts. `timeout` is the time for
+    the replies of one attempt.
+    """
 
     def __init__(self, rounds: Rounds, wait: float = 60.0, timeout: float = 600.0, attempts: int = 100) -> None:
         self.rounds, self.plan = rounds, rounds.plan
         self.wait, self.timeout, self.attempts = wait, timeout, attempts
 
     def run(self, grid: Grid, most: int = 0) -> None:
-        """All rounds that are left, or `most` of them. A run that was stopped goes on where it was."""
+        """Runs all remaining rounds, or `most` of them. A stopped run continues at the same point."""
         done = 0
         while not most or done < most:
             round_ = self.rounds.next()
@@ -41,7 +46,7 @@ class Server:
             done += 1
 
     def round(self, grid: Grid, round_: int) -> None:
-        """One round. The same request each time it is asked."""
+        """Runs one round. Each attempt sends the same request."""
         mailbox = Mailbox(grid, self.plan.most_message)
         try:
             found = self.added(mailbox, round_)
@@ -55,7 +60,7 @@ class Server:
         log(INFO, "damper: round %s: %s", round_, json.dumps({**figures, "rounds_charged": found["rounds_charged"]}))
 
     def added(self, mailbox: Mailbox, round_: int) -> dict:
-        """What `damper aggregate` says of the round, once there are enough updates."""
+        """Returns the answer of `damper aggregate` for the round, when there are enough updates."""
         again = False
         for attempt in range(1, self.attempts + 1):
             if not self.rounds.is_closed(round_):
@@ -63,7 +68,7 @@ class Server:
             try:
                 return self.rounds.add(round_)
             except SmallCohort as error:
-                # An update that does not fit may be followed by one that does.
+                # A node may send a valid update after an invalid update.
                 again = error.is_judged
                 log(WARN, "damper: round %s, attempt %s of %s: not charged: %s", round_, attempt, self.attempts, error)
                 if attempt < self.attempts:
@@ -71,7 +76,7 @@ class Server:
         raise Unfinished(round_, self.attempts)
 
     def ask(self, mailbox: Mailbox, round_: int, again: bool) -> None:
-        """Asks the nodes whose update is not here yet, or all of them `again`, and keeps what fits."""
+        """Requests missing updates from the nodes, or from all nodes if `again`, and stores valid updates."""
         there = {node for node in self.nodes(mailbox.grid) if again or not self.rounds.file(round_, node).exists()}
         if not there:
             return
@@ -89,7 +94,7 @@ class Server:
             log(WARN, "damper: round %s: node %s: no update: it did not reply within %s s", round_, node, self.timeout)
 
     def requests(self, round_: int, nodes: list[int]) -> list[Message]:
-        """What nodes are asked. Each hears what became of its update in the round before."""
+        """Returns the requests to the nodes. Each contains the result of the node's update in the previous round."""
         begins, taken = self.rounds.begins(round_), self.rounds.taken(round_ - 1)
         arrays = ArrayRecord({"params": params_to_array(begins.read_bytes() if begins else b"")})
         made = []
@@ -102,7 +107,7 @@ class Server:
         return made
 
     def nodes(self, grid: Grid) -> list[int]:
-        """The nodes that are there, once they are as many as the plan's devices or `wait` seconds are over."""
+        """Returns the present nodes, when they are as many as the plan's devices or after `wait` seconds."""
         until = time.monotonic() + self.wait
         while len(nodes := sorted(grid.get_node_ids())) < self.plan.devices and time.monotonic() < until:
             time.sleep(0.5)
@@ -110,7 +115,7 @@ class Server:
 
 
 def read_update(reply: Message | Exception, most: int) -> bytes:
-    """The one update in a reply. Whatever else it holds is not looked at."""
+    """Returns the only update in a reply. Other content is ignored."""
     if isinstance(reply, Exception):
         raise reply
     if reply.has_error():
@@ -122,6 +127,6 @@ def read_update(reply: Message | Exception, most: int) -> bytes:
 
 
 def plain(error: Exception) -> str:
-    """An error in a line of its own: another party may have written it."""
+    """Formats an error as one line. Another party may have written it."""
     text = str(error) or type(error).__name__
     return "".join(letter if letter.isprintable() else " " for letter in text)[:200]

@@ -1,4 +1,4 @@
-"""The ServerApp: all rounds of a plan that are left."""
+"""The ServerApp: all remaining rounds of a plan."""
 
 from pathlib import Path
 

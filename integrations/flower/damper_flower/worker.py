@@ -1,7 +1,8 @@
-"""The process behind a SuperNode: `flower-supernode --isolation process` gives it tasks, and it answers requests for updates.
+"""The worker of a SuperNode: `flower-supernode --isolation process` gives it tasks, and it answers requests for
+updates.
 
-The app that `flwr run` ships is never written, imported or run. A message of any other kind, or a damaged one, gets one constant refusal. All
-settings are flags of this command.
+The app that `flwr run` ships is never written, imported or run. A message of any other kind, or a damaged message,
+gets one constant error. All settings are flags of this command.
 """
 
 import argparse
@@ -24,23 +25,23 @@ from damper_flower.plan import Plan, PlanError
 from damper_flower.runtime import Claim, Gone, Runtime, Stopped, Superseded
 
 POLL = 0.5
-# After an error that is nobody's message.
+# Pause in seconds after an error without a message.
 PAUSE = 2.0
 
 
 class Worker:
-    """Claims tasks one after the other, until `stop`."""
+    """Claims tasks in sequence, until `stop`."""
 
     def __init__(self, runtime: Runtime, device: Device) -> None:
         self.runtime, self.device = runtime, device
         self.stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ends `run` soon. A command that runs goes on, and its update is sent when it is asked for again."""
+        """Ends `run` soon. A running command continues, and its update is sent at the next request."""
         self.stopping.set()
 
     def run(self) -> None:
-        """Claims and answers, whatever comes."""
+        """Claims and answers tasks despite any error."""
         reached = True
         while not self.stopping.is_set():
             try:
@@ -51,7 +52,7 @@ class Worker:
                 else:
                     self.serve(claim)
             except Exception as error:  # noqa: BLE001
-                # A SuperNode that is not there is said once.
+                # An unreachable SuperNode is logged once.
                 if reached or not isinstance(error, httpx.HTTPError):
                     log(WARN, "damper: the SuperNode at %s: %s; trying again", self.runtime.address, error or type(error).__name__)
                 reached = not isinstance(error, httpx.HTTPError)
@@ -59,7 +60,7 @@ class Worker:
         self.runtime.close()
 
     def serve(self, claim: Claim) -> None:
-        """Answers one task, or one that came after it."""
+        """Answers one task, or a task that superseded it."""
         while True:
             try:
                 self.one(claim)
@@ -77,7 +78,7 @@ class Worker:
             claim = following
 
     def one(self, claim: Claim) -> None:
-        """Answers one task. Every reply to a plan with a delay leaves that long after its task came."""
+        """Answers one task. If the plan has a delay, every reply is sent that long after its task came."""
         until = time.monotonic() + self.device.delay if self.device.delay else None
         head, whole = claim.message(self.device.plan.most_message, self.stopping.wait)
         try:
@@ -91,7 +92,7 @@ class Worker:
         claim.end()
 
     def message(self, head: Message, made: tuple[int, bytes] | None) -> Message:
-        """The reply to `head`, which is in the log of what left before it leaves."""
+        """Returns the reply to `head`. The log of sent replies has it before it is sent."""
         if made is not None:
             try:
                 left.note(self.device.folder, *made)
@@ -105,17 +106,17 @@ class Worker:
         return refusal(head)
 
     def content(self, _round: int, update: bytes) -> RecordDict:
-        """What the reply with `update` carries."""
+        """Returns the content of the reply with `update`."""
         return content(update)
 
 
 def refusal(head: Message) -> Message:
-    """The reply to a request that got no update: one, whatever was wrong."""
+    """Returns the reply to a request without an update, which is always the same."""
     return Message(Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=REFUSAL), reply_to=head)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The flags."""
+    """Returns the parser of the flags."""
     made = argparse.ArgumentParser(
         prog="damper-flower-worker",
         description="Answers the requests of a federation's server for this device, behind `flower-supernode --isolation process`.",
@@ -148,7 +149,7 @@ def is_local(address: str) -> bool:
 
 
 def build(arguments: list[str], kind: type[Worker] = Worker) -> Worker:
-    """The worker of a command line. Leaves with an error that says what to do."""
+    """Returns the worker of a command line. Exits with an error that has the fix."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     own, more = arguments[:end], arguments[end + 1 :]
     flags = parser()
@@ -157,7 +158,7 @@ def build(arguments: list[str], kind: type[Worker] = Worker) -> Worker:
         flags.error(f"--runtime {args.runtime}: another machine is reached by TLS alone; give --root-certificates")
     try:
         plan = Plan(args.plan)
-        # Shares are approved by `damper federation approve`, without which there is no update.
+        # `damper federation approve` approves shares. Without it the device makes no updates.
         plan.check(approve_shares=True)
         certificates = args.root_certificates.read_bytes() if args.root_certificates else None
         secret = args.superexec_auth_secret_file.read_bytes() if args.superexec_auth_secret_file else None
@@ -176,7 +177,7 @@ def build(arguments: list[str], kind: type[Worker] = Worker) -> Worker:
 
 
 def main(kind: type[Worker] = Worker) -> None:
-    """The command."""
+    """Entry point of the command."""
     worker = build(sys.argv[1:], kind)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())

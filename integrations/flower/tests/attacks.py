@@ -4,8 +4,10 @@
     DAMPER=target/release/damper python integrations/flower/tests/attacks.py [--replies 1000]
 
 1. A thousand fuzzed replies: no exception, and each round's sum is that of the honest updates.
-2. A hundred crafted requests: one refusal, nothing charged, and the same log of what left for data that differ in one row.
-3. Ten foreign apps and messages of all kinds through the Runtime API of a stock SuperNode: one refusal, no code runs, and an honest request is answered.
+2. A hundred crafted requests: one constant error, nothing charged, and the same log of replies for data that differ in
+   one row.
+3. Ten foreign apps and messages of all kinds through the Runtime API of an unmodified SuperNode. Result: one constant error,
+   no code runs, and an honest request is answered.
 """
 
 import argparse
@@ -24,7 +26,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# Where Flower would install an app.
+# The folder in which Flower would install an app.
 HOME = tempfile.mkdtemp()
 os.environ["FLWR_HOME"] = HOME
 
@@ -47,7 +49,7 @@ REQUESTS, ROUNDS, HONEST = 100, 5, 3
 
 
 def settings(folder: Path) -> None:
-    """Plans that Flower does not carry, and a worker's flags that are refused."""
+    """Plans that Flower does not support, and invalid flags of a worker."""
     setting = Setting(folder, HONEST, ROUNDS, HONEST)
     plan = setting.device(1).plan
     for changed, approved, words in [
@@ -83,7 +85,8 @@ def settings(folder: Path) -> None:
 
 
 def cohorts(folder: Path) -> None:
-    """A round with too few updates is not charged; a cohort that is fixed stays, whatever comes after it; what is done twice is done once."""
+    """A round with too few updates is not charged. A fixed cohort stays, whatever comes after it. Repeated calls have
+    no further effect."""
     setting = Setting(folder, HONEST + 1, ROUNDS, HONEST)
     rounds = Rounds(setting.device(1).plan, setting.model, folder / "server", DAMPER)
     asked = request(rounds.plan.digest, 0, params_to_array(b""))
@@ -107,7 +110,7 @@ def cohorts(folder: Path) -> None:
     small(is_judged=True)
     keep(3)
     first, total = rounds.add(0), rounds.sum(0).read_bytes()
-    # Stopped before it could say so, and a late update.
+    # Stopped before it could write the result, and a late update.
     (rounds.of(0) / "result.json").unlink()
     keep(4)
     again = rounds.add(0)
@@ -118,7 +121,7 @@ def cohorts(folder: Path) -> None:
     made = rounds.params(1).read_bytes()
     rounds.move(0)
     expect(rounds.next() == 1 and made == rounds.params(1).read_bytes() and setting.charged(folder / "server") == 1, "a round is done twice")
-    # A round that is given up: the next one begins with the same parameters.
+    # A round that is given up: the next starts with the same parameters.
     rounds.skip(1)
     expect(rounds.next() == 2 and rounds.begins(2) == rounds.params(1) == rounds.begins(1), "a round that is given up")
     fresh = Rounds(rounds.plan, setting.model, folder / "fresh", DAMPER)
@@ -132,7 +135,7 @@ def cohorts(folder: Path) -> None:
 
 
 def replies(folder: Path, count: int) -> None:
-    """Fuzzed replies of as many nodes a round, beside three honest ones."""
+    """Fuzzed replies of `count` nodes over all rounds, next to three honest nodes."""
     setting = Setting(folder, HONEST, ROUNDS, HONEST)
     fuzzer = Fuzzer(1, folder / CANARY)
     nodes: dict[int, object] = {}
@@ -147,7 +150,7 @@ def replies(folder: Path, count: int) -> None:
 
         return answer if number in honest else fuzzer.reply
 
-    # Honest ones in the middle: what they send is copied by those after them.
+    # Honest nodes in the middle: later nodes copy their updates.
     for number in range(1, count // ROUNDS + HONEST + 1):
         nodes[number] = node(number)
     log = Lines()
@@ -171,7 +174,7 @@ def replies(folder: Path, count: int) -> None:
 
 
 class Lines(logging.Handler):
-    """What is logged."""
+    """Collects log messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +182,7 @@ class Lines(logging.Handler):
         logging.getLogger("flwr").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a line."""
+        """Stores a message."""
         self.lines.append(record.getMessage())
 
 
@@ -187,14 +190,14 @@ class Lines(logging.Handler):
 
 
 def request(plan: str, round_: object, params: Array, more: dict | None = None, kind: str = "train", **records: object) -> Message:
-    """A request, with whatever in it."""
+    """Returns a request with arbitrary content."""
     config = ConfigRecord({"round": round_, "federation": plan, **(more or {})})
     content = RecordDict({"arrays": ArrayRecord({"params": params}), "config": config, **records})
     return Message(content, dst_node_id=1, message_type=kind)
 
 
 def crafted(setting: Setting, canary: Path, seed: int) -> list[Message]:
-    """A hundred requests that no honest server sends."""
+    """Returns a hundred requests that no honest server sends."""
     plan = setting.device(1).plan
     fuzzer, chance = Fuzzer(seed, canary), random.Random(seed)
     of, size = plan.digest, plan.parameters
@@ -229,7 +232,7 @@ def crafted(setting: Setting, canary: Path, seed: int) -> list[Message]:
 
 
 def requests(folder: Path) -> None:
-    """Crafted requests to the workers of devices whose data differ in one row."""
+    """Crafted requests to the workers of devices with data that differ in one row."""
     setting = Setting(folder, HONEST, ROUNDS, HONEST)
     canary = folder / CANARY
     with np.load(folder / "1.npz") as own:
@@ -258,7 +261,7 @@ def requests(folder: Path) -> None:
             with ThreadPoolExecutor(2) as pool:
                 both = list(pool.map(serve, [Worker(None, setting.device(1)), worker], [asked_twice] * 2))
             expect(all(reply.has_content() for reply in both) and both[0].content == both[1].content, f"round {round_}: two updates")
-        # The other data set begins anew.
+        # The other data set starts again.
         np.savez(folder / "1.npz", **changed)
         shutil.rmtree(setting.of(1))
         setting.approve(1)
@@ -271,7 +274,7 @@ def requests(folder: Path) -> None:
 
 
 class Node:
-    """The Runtime API of a stock SuperNode, and the function by which a SuperNode takes messages in."""
+    """The Runtime API of an unmodified SuperNode, and the function by which a SuperNode receives messages."""
 
     def __init__(self, secret: bytes) -> None:
         import uvicorn
@@ -292,7 +295,8 @@ class Node:
             time.sleep(0.05)
 
     def ask(self, message: Message, run_id: int, app: bytes, kind: str, is_stopped: bool = False, is_slow: bool = False) -> Message | None:
-        """The reply to a message of a run whose app is `app`; none of a run that is stopped before the node has all parts."""
+        """Returns the reply to a message of a run with the app `app`. None for a run that is stopped before the node
+        has all parts."""
         from flwr.supercore.fab import Fab
         from flwr.supercore.run import Run, RunNotRunningException
         from flwr.supernode.start_client_internal import _pull_and_store_message
@@ -303,7 +307,7 @@ class Node:
             return held[name]
 
         class Slow:
-            """A store that takes long to take a part, of which a huge message has many."""
+            """A store that receives each part slowly. A huge message has many parts."""
 
             preregister, delete = self.store.preregister, self.store.delete
 
@@ -342,12 +346,12 @@ class Node:
 
 
 def walk(tree: ObjectTree) -> list[ObjectTree]:
-    """All of a tree."""
+    """Returns all nodes of a tree."""
     return [tree, *(one for child in tree.children for one in walk(child))]
 
 
 def apps(folder: Path) -> None:
-    """Foreign apps and messages of all kinds, through the Runtime API; beside them an honest request of another app."""
+    """Foreign apps and messages of all kinds, through the Runtime API, with an honest request of another app."""
     from damper_flower.runtime import Runtime
 
     setting = Setting(folder, HONEST, ROUNDS, HONEST)
@@ -372,7 +376,7 @@ def apps(folder: Path) -> None:
         huge = node.ask(request(device.plan.digest, 0, params_to_array(bytes(12_000_000))), 51, app, "flwr-serverapp", is_slow=True)
         expect(huge.has_error() and huge.error.reason == REFUSAL, "a huge request is not refused")
         expect(setting.charged(setting.of(1)) == 0, "a round is charged")
-        # A SuperNode leaves the task of such a message, and goes on to the next one.
+        # A SuperNode drops the task of such a message, and continues with the next.
         node.ask(request(device.plan.digest, 4, params_to_array(b"")), 50, app, "flwr-serverapp", is_stopped=True)
         time.sleep(1.0)
         honest = node.ask(request(device.plan.digest, 0, params_to_array(b"")), 99, fab(files(99, "import", canary, folder / "out", "")), "flwr-serverapp")
@@ -395,7 +399,7 @@ def apps(folder: Path) -> None:
 
 
 def delayed(setting: Setting, node: Node, secret: bytes, worker: Worker, running: threading.Thread) -> None:
-    """With a delay in the plan, updates and refusals take the same time by the SuperNode's own clock."""
+    """With a delay in the plan, updates and errors take the same time by the SuperNode's own clock."""
     from damper_flower.runtime import Runtime
 
     worker.stop()
@@ -422,7 +426,7 @@ def delayed(setting: Setting, node: Node, secret: bytes, worker: Worker, running
 
 
 def main() -> None:
-    """All of them."""
+    """Runs all tests."""
     quiet()
     parser = argparse.ArgumentParser()
     parser.add_argument("--replies", type=int, default=1000, help="fuzzed replies, 150 or more, a multiple of five")

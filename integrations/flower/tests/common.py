@@ -1,4 +1,5 @@
-"""What the tests share: devices with data of their own, a plan with their keys, workers, and a grid in this process."""
+"""Shared parts of the tests: devices with their own data, a plan with their keys, workers, and a grid in this process.
+"""
 
 import gzip
 import json
@@ -27,20 +28,20 @@ from damper_flower.device import Device  # noqa: E402
 from damper_flower.plan import Plan  # noqa: E402
 from damper_flower.worker import Worker  # noqa: E402
 
-# Whose messages these are.
+# Sender of these messages.
 TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
 
 MNIST = ROOT.parent / "shared" / "data" / "mnist"
 DIGITS = ROOT / "onnx-models" / "digits"
 DAMPER = os.environ.get("DAMPER", str(ROOT / "target" / "release" / "damper"))
 USERS, ROWS = 6, 8
-# The same bits in every process.
+# Flags for the same bits in every process.
 FLAGS = ["--backend", "portable", "--workers", "1"]
 SEED = 7
 
 
 def run(*args: object, **more: object) -> str:
-    """A command that must succeed; its standard output."""
+    """Runs a command that must succeed, and returns its standard output."""
     done = subprocess.run([*map(str, args)], capture_output=True, text=True, check=False, **more)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, args))}\n{done.stdout}{done.stderr}")
@@ -57,13 +58,13 @@ def quiet() -> None:
 
 
 def expect(holds: bool, what: str) -> None:
-    """Ends the test if something does not hold."""
+    """Ends the test if a condition is false."""
     if not holds:
         sys.exit(what)
 
 
 def idx(path: Path) -> np.ndarray:
-    """The array in an IDX file, gzipped or not."""
+    """Returns the array in an IDX file, gzipped or not."""
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     dims = [int.from_bytes(raw[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(raw[3])]
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(dims)).reshape(dims)
@@ -90,7 +91,7 @@ class Setting:
         self.planned("federation.json", 0.5)
 
     def planned(self, name: str, clip: float, *more: object) -> Path:
-        """A plan for the devices' users, which their owners approve."""
+        """Writes a plan for the devices' users, which their owners approve."""
         out = self.folder / name
         run(
             DAMPER, "federation", "plan", self.model, "--out", out, "--unit", "user", "--noise", "local", "--noise-multiplier", 1,
@@ -102,34 +103,34 @@ class Setting:
         return out
 
     def approve(self, device: int, name: str = "federation.json") -> None:
-        """The owner of a device approves a plan."""
+        """Approves a plan as the owner of a device."""
         self.of(device, name).mkdir(mode=0o700)
         run(DAMPER, "federation", "approve", self.folder / name, "--ledger", self.of(device, name) / "ledger")
 
     def key(self, device: int) -> Path:
-        """A device's private key."""
+        """Returns a device's private key."""
         return self.folder / f"{device}.key"
 
     def of(self, device: int, plan: str = "federation.json") -> Path:
-        """A device's folder for a plan."""
+        """Returns a device's folder for a plan."""
         return self.folder / f"node-{device}{'' if plan == 'federation.json' else f'-{plan}'}"
 
     def device(self, number: int, plan: str = "federation.json") -> Device:
-        """A device."""
+        """Returns a device."""
         return Device(
             Plan(self.folder / plan), self.model, f"npz:{self.folder / str(number)}.npz", self.of(number, plan), number, self.key(number),
             self.folder / f"{number}.users", SEED, DAMPER, tuple(FLAGS),
         )  # fmt: skip
 
     def worker(self, number: int) -> list[str]:
-        """A device's command line of damper-flower-worker."""
+        """Returns a device's command line of damper-flower-worker."""
         device = self.device(number)
         named = {"plan": device.plan.file, "model": device.model, "data": device.data, "device": number, "key": device.key, "folder": device.folder}
         named |= {"users": device.users, "seed": SEED, "damper": DAMPER}
         return [word for name, value in named.items() for word in (f"--{name}", str(value))]
 
     def simulate(self, absent: Iterable[str] = ()) -> bytes:
-        """The last model of one process."""
+        """Returns the last model of a simulation in one process."""
         out = self.folder / "simulated.onnx"
         left_out = [word for one in absent for word in ("--absent", one)]
         run(
@@ -139,31 +140,31 @@ class Setting:
         return out.read_bytes()
 
     def charged(self, folder: Path) -> int:
-        """The rounds that a ledger counts."""
+        """Returns the number of rounds that a ledger charges."""
         ledger = folder / "ledger" / "ledger.json"
         return json.loads(ledger.read_bytes())["ledger"]["paid"] if ledger.exists() else 0
 
     def left(self, device: int) -> list[tuple[str, str]]:
-        """What left a device: of each reply the round, or `refusal`, and the digest."""
+        """Returns the replies that left a device: for each, the round, or `refusal`, and the digest."""
         log = self.of(device) / "left.log"
         lines = log.read_text().splitlines() if log.exists() else []
         return [(found[1], found[2]) for line in lines if (found := re.fullmatch(r"\S+ (round \d+|refusal) ([0-9a-f]{64}) \d+", line))]
 
 
 def parts(message: Message) -> tuple[ObjectTree, dict[str, bytes]]:
-    """A message as Flower carries it: the tree of its parts, and each part by its hash."""
+    """Returns a message in Flower's format: the tree of its parts, and each part by its hash."""
     return get_object_tree(message), {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
 
 
 class Claim:
-    """A task with a message, as a worker sees it, without a SuperNode."""
+    """A task with a message, as seen by a worker, without a SuperNode."""
 
     def __init__(self, message: Message) -> None:
         self.head, self.given, self.ended = message, None, False
         self.tree, self.parts = parts(message)
 
     def message(self, most: int, _stopped: object) -> tuple[Message, Message | None]:
-        """The message, through what fetches it from a SuperNode."""
+        """Returns the message, through the function that fetches it from a SuperNode."""
         try:
             return self.head, objects.fetch(self.tree, self.parts.__getitem__, most)
         except Exception:  # noqa: BLE001
@@ -178,11 +179,11 @@ class Claim:
         self.ended = True
 
     def drop(self) -> None:
-        """Leaves the task."""
+        """Drops the task."""
 
 
 def serve(worker: Worker, message: Message) -> Message:
-    """The worker's reply to a message."""
+    """Returns the worker's reply to a message."""
     claim = Claim(message)
     worker.serve(claim)
     expect(claim.ended and claim.given is not None, "the worker gave no reply")
@@ -190,7 +191,8 @@ def serve(worker: Worker, message: Message) -> Message:
 
 
 class Grid:
-    """A grid in this process. Each node is a function from a message to the head, the tree and the parts of its reply."""
+    """A grid in this process. Each node is a function from a message to the head, the tree and the parts of its reply.
+    """
 
     def __init__(self, nodes: dict[int, Callable[[Message], tuple]]) -> None:
         self.nodes, self.sent = nodes, {}
@@ -199,11 +201,11 @@ class Grid:
         )
 
     def get_node_ids(self) -> list[int]:
-        """All nodes."""
+        """Returns all nodes."""
         return list(self.nodes)
 
     def push_messages(self, messages: list[Message]) -> list[str]:
-        """Has each node answer."""
+        """Runs each node on its message."""
         names = []
         for message in messages:
             name = message.metadata.__dict__["_message_id"] = message.object_id
@@ -212,12 +214,12 @@ class Grid:
         return names
 
     def pull(self, request: object) -> SimpleNamespace:
-        """The replies to the messages of a request, each once."""
+        """Returns the replies to the messages of a request, each once."""
         found = [self.sent[name] for name in request.message_ids if self.sent.get(name)]
         return SimpleNamespace(messages_list=[head for head, _, _ in found], message_object_trees=[tree for _, tree, _ in found])
 
     def object(self, request: object) -> SimpleNamespace:
-        """A part of a reply."""
+        """Returns a part of a reply."""
         for _, _, held in filter(None, list(self.sent.values())):
             if request.object_id in held:
                 return SimpleNamespace(object_found=True, object_available=True, object_content=held[request.object_id])
@@ -225,13 +227,13 @@ class Grid:
 
 
 def reply_of(message: Message) -> tuple:
-    """The head, the tree and the parts of a reply."""
+    """Returns the head, the tree and the parts of a reply."""
     tree, held = parts(message)
     head = SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id=message.metadata.reply_to_message_id, run_id=1))
     return head, tree, held
 
 
 def node_of(worker: Worker) -> Callable[[Message], tuple]:
-    """A node of the grid with a worker."""
+    """Returns a node of the grid with a worker."""
     return lambda message: reply_of(serve(worker, message))
 

@@ -3,9 +3,10 @@
 
     DAMPER=target/release/damper python integrations/flower/tests/federation.py [--digits] [--in-process]
 
-By Flower's own processes: a SuperLink and four SuperNodes with TLS and authentication, and a worker behind each. Or in one process, without them.
-Device 1 sends its update of round 0 twice, device 2 leaves in round 2, device 3 sends the update of another plan in round 1, device 4 sends the
-update of round 2 again in round 3. Data: MNIST in ../shared/data, else the digits of onnx-models.
+With Flower's own processes there are a SuperLink and four SuperNodes with TLS and authentication, each with a worker.
+Or all runs in one process, without them. Device 1 sends its update of round 0 twice. Device 2 leaves in round 2.
+Device 3 sends the update of another plan in round 1. Device 4 sends the update of round 2 again in round 3. Data:
+MNIST in ../shared/data, else the digits of onnx-models.
 """
 
 import argparse
@@ -27,12 +28,12 @@ from network import Network
 
 DEVICES, ROUNDS, SMALLEST = 4, 5, 3
 BEHAVIOURS = {1: "doubles:0", 2: "leaves:2", 3: "lies:1", 4: "replays:3"}
-# A round and a device that its sum goes without.
+# Rounds, and the device that is missing in the sum.
 ABSENT = ["2:2", "1:3", "3:4"]
 
 
 def in_process(setting: Setting) -> str:
-    """The parts of the worker and the server in this process; the log."""
+    """Runs the parts of the worker and the server in this process, and returns the log."""
     nodes = {}
     for device, behaviour in BEHAVIOURS.items():
         os.environ["DAMPER_TEST_BEHAVIOUR"] = behaviour
@@ -45,7 +46,7 @@ def in_process(setting: Setting) -> str:
 
 
 def by_flower(setting: Setting) -> str:
-    """Flower's processes; the log of the server."""
+    """Runs Flower's processes, and returns the log of the server."""
     with Network(setting) as network:
         for device, behaviour in BEHAVIOURS.items():
             worker = [sys.executable, HERE / "misbehaving.py"]
@@ -57,7 +58,7 @@ def by_flower(setting: Setting) -> str:
 
 
 def logs(network: Network) -> str:
-    """What the server logged, which Flower keeps."""
+    """Returns the log of the server, which Flower stores."""
     from network import BIN
 
     listed = json.loads(run(BIN / "flwr", "ls", "test", "--format", "json", env=network.environment))
@@ -66,14 +67,14 @@ def logs(network: Network) -> str:
 
 
 def main() -> None:
-    """The test."""
+    """Runs the test."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--digits", action="store_true", help="the digits, if MNIST is there too")
     parser.add_argument("--in-process", action="store_true", help="without SuperLink and SuperNodes: the parts alone")
     parser.add_argument("--keep", type=Path, help="a new folder for all files of the run, which stays")
     quiet()
     args = parser.parse_args()
-    # Stopped, it takes its processes along.
+    # If this process is stopped, it also stops its processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as name:
         folder = args.keep or Path(name)
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def check(setting: Setting, log: str) -> None:
-    """Compares what happened with what had to."""
+    """Compares the results with the expected results."""
     server, said = setting.folder / "server", f"\n{log[-12000:]}"
     last = (server / f"model-{ROUNDS}.onnx").read_bytes()
     expect("budget is spent" in log, f"the server did not stop{said}")
@@ -106,7 +107,7 @@ def check(setting: Setting, log: str) -> None:
     expect(last != setting.model.read_bytes(), "the model did not move")
     for device in BEHAVIOURS:
         left = setting.left(device)
-        # A round that a device does not take part in costs it nothing.
+        # A round without a device costs that device nothing.
         charged = setting.charged(setting.of(device))
         expect(len(left) == ROUNDS and charged == ROUNDS - (device in (2, 3)), f"device {device}: {charged} rounds charged, {left}")
     expect([kind for kind, _ in setting.left(2)].count("refusal") == 1, "the refusal is not in left.log")

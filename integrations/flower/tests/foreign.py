@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Ten foreign apps on stock processes of Flower's, beside an honest federation, which ends with the bits of a simulation.
+"""Ten foreign apps on unmodified processes of Flower, next to an honest federation, which ends with the bits of a
+simulation.
 
     DAMPER=target/release/damper python integrations/flower/tests/foreign.py [--apps 10] [--control]
 
-Each app is started by `flwr run`, as the honest one. Its server asks every node for everything, and its client writes a file wherever its code runs.
+`flwr run` starts each app, as the honest app. Its server requests everything from every node, and its client writes a
+file when its code runs.
 """
 
 import argparse
@@ -23,7 +25,7 @@ DEVICES, ROUNDS = 3, 5
 
 
 def main() -> None:
-    """The test."""
+    """Runs the test."""
     quiet()
     parser = argparse.ArgumentParser()
     parser.add_argument("--apps", type=int, default=len(WAYS))
@@ -46,7 +48,7 @@ def main() -> None:
 
 
 def federate(setting: Setting, ways: list[str]) -> list[list[str]]:
-    """The honest app and the foreign ones, on the same processes; what each foreign one got."""
+    """Runs the honest app and the foreign apps on the same processes. Returns the replies to each foreign app."""
     digest = setting.device(1).plan.digest
     with Network(setting) as network:
         for device in range(1, DEVICES + 1):
@@ -67,7 +69,7 @@ def federate(setting: Setting, ways: list[str]) -> list[list[str]]:
 
 
 def control(setting: Setting) -> None:
-    """A SuperNode that runs apps by itself: there the canary is written."""
+    """A SuperNode that runs apps itself writes the canary."""
     with Network(setting) as network:
         network.node(1, None)
         project = network.folder / "import"
@@ -81,7 +83,7 @@ def control(setting: Setting) -> None:
 
 
 def check(setting: Setting, replies: list[list[str]], canary: Path) -> None:
-    """Compares what happened with what had to."""
+    """Compares the results with the expected results."""
     for found in replies:
         expect(len(found) == 4 * DEVICES and set(found) == {REFUSAL}, f"{found}")
     expect(not canary.exists(), "foreign code ran on a node")

@@ -1,4 +1,5 @@
-"""Ten apps that a hostile server ships. Each writes a file, the canary, wherever its code runs on a node: on import, at install, or in a handler."""
+"""Ten apps of a hostile server. Each writes a file, the canary, when its code runs on a node: on import, at install, or
+in a handler."""
 
 import io
 import json
@@ -34,7 +35,7 @@ data = "npz:/etc/passwd"
 folder = "/tmp"
 """
 
-# Asks all nodes for everything, and writes what they reply.
+# Requests everything from all nodes, and writes their replies.
 SERVER = """import json, pathlib, time
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -84,17 +85,17 @@ WAYS = {
     "query": HANDLER.format(kind="query"),
     "evaluate": HANDLER.format(kind="evaluate"),
     "lifespan": "app = ClientApp()\n\n\n@app.lifespan()\ndef life(context):\n    canary()\n    yield\n",
-    # An app with the name of damper's own package, and modules that Python looks for by itself.
+    # An app with the name of damper's own package, and modules that Python imports by itself.
     "shadow": "canary()\napp = ClientApp()\n",
     # A dependency whose installation runs code.
     "dependency": "app = ClientApp()\n",
-    # Settings that are named as a worker's are.
+    # Settings with the names of a worker's settings.
     "settings": "app = ClientApp()\n",
 }
 
 
 def files(number: int, way: str, canary: Path, out: Path, digest: str) -> dict[str, str]:
-    """The files of an app, by their paths in it."""
+    """Returns the files of an app, by their paths in it."""
     package = "damper_flower" if way == "shadow" else f"foreign{number}"
     evil = canary.with_name("evil")
     dependency = f'"evil @ file://{evil}"' if way == "dependency" else ""
@@ -116,7 +117,7 @@ def files(number: int, way: str, canary: Path, out: Path, digest: str) -> dict[s
 
 
 def fab(made: dict[str, str]) -> bytes:
-    """The app as SuperLink ships it."""
+    """Returns the app in SuperLink's format."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as zipped:
         for name, text in made.items():

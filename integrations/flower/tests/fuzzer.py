@@ -1,4 +1,4 @@
-"""Replies that no honest node gives."""
+"""Replies that no honest node sends."""
 
 import json
 import os
@@ -26,21 +26,21 @@ class Bomb:
 
 
 class Fuzzer:
-    """Replies that no honest node gives. `honest` is an update of the round, if there is one yet."""
+    """Generates replies that no honest node sends. `honest` is an update of the round, if there is one yet."""
 
     def __init__(self, seed: int, canary: Path) -> None:
         self.random, self.canary, self.honest = random.Random(seed), canary, b""
         self.made = 0
 
     def update(self) -> bytes:
-        """Bytes in the place of an update."""
+        """Returns bytes in place of an update."""
         pick, honest = self.random.randrange(6), bytearray(self.honest or self.random.randbytes(900))
         if pick == 0:
             return self.random.randbytes(self.random.choice([0, 1, 7, 60, 700, 5000]))
         if pick == 1:
             return bytes(honest[: self.random.randrange(len(honest))])
         if pick == 2:
-            # The copy of another's.
+            # A copy of another node's update.
             return bytes(honest)
         if pick == 3:
             return bytes(honest + self.random.randbytes(9))
@@ -49,7 +49,7 @@ class Fuzzer:
         return bytes(honest)
 
     def array(self, good: Array) -> Array:
-        """An array that is not `good`."""
+        """Returns an array that is not `good`."""
         raw = pickle.dumps(Bomb(self.canary))
         objects = np.array([Bomb(self.canary)], dtype=object)
         return self.random.choice([
@@ -75,7 +75,7 @@ class Fuzzer:
         ])()  # fmt: skip
 
     def content(self) -> RecordDict:
-        """Records that no honest node gives."""
+        """Returns records that no honest node sends."""
         array, update = self.array(update_to_array(self.honest or b"update")), update_to_array(self.update())
         return self.random.choice([
             lambda: RecordDict(),
@@ -94,14 +94,14 @@ class Fuzzer:
         ])()  # fmt: skip
 
     def reply(self, asked: Message) -> tuple:
-        """The head, the tree and the parts of a reply; damaged on its way, one in three."""
+        """Returns the head, the tree and the parts of a reply. One in three is damaged in transit."""
         self.made += 1
         if self.random.randrange(6) == 0:
             text = self.random.choice(["", "a\nb\x1b[31m", "damper: round 0: {}\n" * 99, "ü" * 9999])
             message = Message(Error(self.random.choice([0, 2, 5, 99]), text), reply_to=asked)
         else:
             message = Message(self.content(), reply_to=asked)
-        # What it says of itself is a lie.
+        # Its claim about its sender is false.
         message.metadata.__dict__["_src_node_id"] = self.random.choice([10, 0, 1, 2**40])
         head, tree, held = reply_of(message)
         if self.random.randrange(3) == 0:
@@ -109,7 +109,7 @@ class Fuzzer:
         return head, tree, held
 
     def damage(self, tree: ObjectTree, held: dict[str, bytes]) -> tuple[ObjectTree, dict[str, bytes]]:
-        """The parts of a message, wrong."""
+        """Damages the parts of a message."""
         name = self.random.choice(sorted(held))
         pick = self.random.randrange(8)
         if pick == 0:
@@ -135,12 +135,12 @@ class Fuzzer:
         return tree, held
 
     def root(self, content: bytes, children: list[ObjectTree], held: dict[str, bytes] | None = None) -> tuple:
-        """A message whose root is `content`."""
+        """Returns a message with the root `content`."""
         name = get_object_id(content)
         return ObjectTree(object_id=name, children=children), {name: content, **(held or {})}
 
     def bomb(self) -> tuple[ObjectTree, dict[str, bytes]]:
-        """An array that is a gigabyte, of a hundred kilobytes that are sent."""
+        """Returns an array of a gigabyte, in a hundred kilobytes of data."""
         chunk = b"ArrayChunk  100000\0" + bytes(100_000)
         body = json.dumps({"dtype": "int64", "shape": [1], "stype": "numpy.ndarray", "arraychunk_ids": [0] * 10_000}).encode()
         array = b"Array %s %d\0" % (get_object_id(chunk).encode(), len(body)) + body

@@ -1,7 +1,7 @@
-"""A worker of the test whose device misbehaves in one round, `WHAT:ROUND` in DAMPER_TEST_BEHAVIOUR. Rounds are counted from 0.
+"""A worker whose device misbehaves in one round, `WHAT:ROUND` in DAMPER_TEST_BEHAVIOUR. Rounds are counted from 0.
 
-`leaves`: no update. `lies`: sends the update of another plan, the one in DAMPER_TEST_OTHER. `replays`: sends the update of the round before again.
-`doubles`: sends its update twice in one reply.
+`leaves`: no update. `lies`: sends the update of the plan in DAMPER_TEST_OTHER. `replays`: sends the update of the
+previous round again. `doubles`: sends its update twice in one reply.
 """
 
 import os
@@ -21,12 +21,12 @@ from damper_flower.worker import Runtime, Worker, main  # noqa: E402
 
 
 class MisbehavingDevice(Device):
-    """A device that does something else in one round."""
+    """A device that misbehaves in one round."""
 
     what, when, other = "none", -1, None
 
     def update(self, request: Request, until: float | None, stopped: Callable[[float], bool]) -> bytes:
-        """The update, or what is sent in its place."""
+        """Returns the update, or its replacement."""
         what = self.what if request.round == self.when else "none"
         if what == "leaves":
             raise Malformed("gone")
@@ -50,7 +50,7 @@ class Misbehaving(Worker):
         self.device.other = Path(os.environ.get("DAMPER_TEST_OTHER", ""))
 
     def content(self, round_: int, update: bytes) -> RecordDict:
-        """The reply, doubled in its round."""
+        """Returns the reply, doubled in its round."""
         number = 2 if self.device.what == "doubles" and round_ == self.device.when else 1
         return RecordDict({"arrays": ArrayRecord({f"update{one or ''}": update_to_array(update) for one in range(number)})})
 

@@ -1,4 +1,5 @@
-"""Flower's own processes on this machine, as the README starts them: TLS, authenticated SuperNodes, and a worker of damper's behind each."""
+"""Flower's own processes on this machine, started as in the README: TLS, authenticated SuperNodes, and a worker of
+damper for each."""
 
 import json
 import os
@@ -16,14 +17,14 @@ SECONDS = 400
 
 
 def free_port() -> int:
-    """A port that nobody has."""
+    """Returns a free port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
 
 
 class Network:
-    """A SuperLink; and a SuperNode with its worker for each device."""
+    """A SuperLink, and a SuperNode with its worker for each device."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.folder = setting, setting.folder / "network"
@@ -33,9 +34,9 @@ class Network:
             **os.environ, "FLWR_HOME": str(self.folder / "flwr"), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
             "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
-        # As a system's supervisor, which starts again what ended.
+        # As the system's supervisor, which restarts ended processes.
         self.supervised: set[str] = set()
-        # Where a node would install an app.
+        # The folder in which a node would install an app.
         self.home = self.folder / "home-of-nodes"
         self.log = self.folder / "log"
         self.out = self.log.open("w")
@@ -48,7 +49,7 @@ class Network:
             raise
 
     def start(self) -> "Network":
-        """Makes certificates and keys, and starts the SuperLink."""
+        """Creates certificates and keys, and starts the SuperLink."""
         run(
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 365, "-keyout", "server.key",
             "-out", "server.pem", "-subj", "/CN=federation", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", cwd=self.folder,
@@ -65,14 +66,14 @@ class Network:
         return self
 
     def process(self, name: str, *args: object, **more: str) -> None:
-        """Starts a process whose end is this network's."""
+        """Starts a process that ends with this network."""
         self.called[name] = args, more
         self.started[name] = subprocess.Popen(
             [*map(str, args)], stdout=self.out, stderr=self.out, env={**self.environment, **more}, cwd=self.folder
         )
 
     def node(self, device: int, program: list[object] | None, **more: str) -> None:
-        """Registers and starts a SuperNode and its worker; without one, a SuperNode that runs apps by itself."""
+        """Registers and starts a SuperNode and its worker. Without `program`, the SuperNode runs apps itself."""
         key, secret, port = f"node-{device}", f"secret-{device}", free_port()
         run("ssh-keygen", "-q", "-t", "ecdsa", "-b", 384, "-N", "", "-f", key, cwd=self.folder)
         (self.folder / secret).write_bytes(os.urandom(32))
@@ -91,7 +92,8 @@ class Network:
         )  # fmt: skip
 
     def again(self, name: str, number: int) -> int:
-        """Stops a process by a signal, and starts it again; what it ended with. A SuperLink takes a SuperNode that was killed back after a minute."""
+        """Stops a process by a signal, starts it again, and returns its exit code. A SuperLink accepts a killed
+        SuperNode again after a minute."""
         self.started[name].send_signal(number)
         code = self.started[name].wait(60)
         args, more = self.called[name]
@@ -100,20 +102,20 @@ class Network:
         return code
 
     def flwr(self, *args: object) -> bool:
-        """Flower's command line; whether it worked."""
+        """Runs Flower's command line. Returns True if it succeeded."""
         return not subprocess.run(
             [str(BIN / "flwr"), *map(str, args)], stdout=self.out, stderr=self.out, env=self.environment, check=False, cwd=self.folder
         ).returncode
 
     def federate(self, **settings: object) -> None:
-        """Starts the rounds, as the README does."""
+        """Starts the rounds, as in the README."""
         setting = self.setting
         named = {"damper": DAMPER, "federation": str(setting.plan), "model": str(setting.model), "folder": str(setting.folder / "server")}
         config = " ".join(f"{key}={json.dumps(value)}" for key, value in {**named, "wait": 300.0, **settings}.items())
         expect(self.flwr("run", HERE.parent, "test", "--run-config", config), f"flwr run\n{self.said()}")
 
     def until(self, holds: object, what: str) -> None:
-        """Waits until something holds."""
+        """Waits until a condition is true."""
         end = time.monotonic() + SECONDS
         while not holds():
             dead = [name for name, process in self.started.items() if process.poll() is not None]
@@ -125,7 +127,7 @@ class Network:
             time.sleep(0.5)
 
     def said(self) -> str:
-        """The end of all logs."""
+        """Returns the end of all logs."""
         return self.log.read_text(errors="replace")[-16000:]
 
     def __exit__(self, *_: object) -> None:

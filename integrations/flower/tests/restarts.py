@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Flower's own processes, stopped and started again over six rounds, against a simulation that nobody stops.
+"""Flower's own processes, stopped and restarted over six rounds, against an uninterrupted simulation.
 
     DAMPER=target/release/damper python integrations/flower/tests/restarts.py
 
-A worker is killed, another ends by SIGTERM, a SuperNode is killed, and the ServerApp is killed and started again by `flwr run`. All devices must be in
-all sums.
+A worker is killed, another ends by SIGTERM, a SuperNode is killed, and the ServerApp is killed and restarted by
+`flwr run`. All devices must be in all sums.
 """
 
 import argparse
@@ -22,7 +22,7 @@ DEVICES, ROUNDS = 3, 6
 
 
 def main() -> None:
-    """The test."""
+    """Runs the test."""
     quiet()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     begun = time.monotonic()
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def federate(setting: Setting) -> None:
-    """The federation and its stops."""
+    """Runs the federation with its stops."""
     server = setting.folder / "server"
     worker = [sys.executable, "-m", "damper_flower.worker"]
     with Network(setting) as network:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A server and its devices, killed at random moments, against a simulation that nobody stops.
+"""A server and its devices, killed at random moments, against an uninterrupted simulation.
 
     DAMPER=target/release/damper python integrations/flower/tests/stops.py [--stops 50]
 
-A process has the server and the workers of four devices. It is killed (SIGKILL) and started again, until its rounds are done. In every other federation
-it is killed alone, so that its commands go on without it: then all updates are in all sums. In the others some stops kill it with the commands that
-run, and some kill these alone. At the end: the model is that of a simulation without the updates that the sums lack, no device sent two updates of a
-round, and all ledgers count each round once.
+A process has the server and the workers of four devices. It is killed (SIGKILL) and restarted, until its rounds are
+done. In every second federation only the process is killed, and its commands continue without it. Then all updates are
+in all sums. In the others, some stops kill it with its running commands, and some kill only the commands. At the end,
+the model is that of a simulation without the missing updates. No device sent two updates of a round, and all ledgers
+count each round once.
 """
 
 import argparse
@@ -31,7 +32,7 @@ KINDS = ("process", "all", "commands")
 
 
 def serve(setting: Setting) -> None:
-    """The process that is killed."""
+    """Runs the process that is killed."""
     nodes = {device: node_of(Worker(None, setting.device(device))) for device in range(1, DEVICES + 1)}
     rounds = Rounds(setting.device(1).plan, setting.model, setting.folder / "server", DAMPER)
     print("ready", flush=True)
@@ -39,7 +40,7 @@ def serve(setting: Setting) -> None:
 
 
 def commands(process: int) -> list[int]:
-    """The commands that a process started and that run, and theirs."""
+    """Returns the running commands of a process, and their children."""
     found = []
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -59,7 +60,7 @@ def kill(process: int) -> None:
 
 
 def stopped(folder: Path, chance: random.Random, left: int, kinds: tuple[str, ...]) -> dict[str, int]:
-    """One federation with `left` stops at most; how many of each kind there were."""
+    """Runs one federation with at most `left` stops. Returns the number of stops of each kind."""
     setting = Setting(folder, DEVICES, ROUNDS, SMALLEST)
     done = dict.fromkeys(KINDS, 0)
     process = None
@@ -86,7 +87,7 @@ def stopped(folder: Path, chance: random.Random, left: int, kinds: tuple[str, ..
 
 
 def check(setting: Setting, done: dict[str, int]) -> None:
-    """Compares what happened with what had to."""
+    """Compares the results with the expected results."""
     server = setting.folder / "server"
     absent = []
     for round_ in range(ROUNDS):
@@ -109,7 +110,7 @@ def check(setting: Setting, done: dict[str, int]) -> None:
 
 
 def main() -> None:
-    """The test."""
+    """Runs the test."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--stops", type=int, default=9)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

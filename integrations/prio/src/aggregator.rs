@@ -1,21 +1,23 @@
-//! One of the two aggregators: all that it accepted, agreed to and released is on its disk before anything depends on it.
+//! An aggregator. Everything that it accepted, agreed to and released is on its disk before anything depends on it.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `aggregator.json` | the role, and the first round that is not passed |
-//! | `ledger.json`, `lock` | the rounds that are charged (`damper_federation::RoundLedger`) |
-//! | `device-D` | the report of device D: as it came, or this aggregator's share of the update once its proof holds |
+//! | `ledger.json`, `lock` | the charged rounds (`damper_federation::RoundLedger`) |
+//! | `device-D` | device D's report as it came, or this aggregator's share of the update after its proof holds |
 //! | `round-R.key` | the verify key of round R |
 //! | `round-R.cohort` | the devices in the sum of round R, fixed once |
 //! | `round-R.share` | this aggregator's share of that sum |
 //!
 //! # Rules
 //!
-//! - A report is a member's, signed. A member has one report of a round, and of later rounds alone once it sent one of a later round.
-//! - A cohort is fixed once a round, has the plan's smallest number of devices or more, and reports of one request. Rounds are fixed in increasing order.
-//! - The share of a sum is that of the fixed cohort, the same bytes at all times, and leaves after its round is charged.
+//! - A report is signed by a member. A member has one report in a round. After it sent a report of a later round, only
+//!   later rounds are possible.
+//! - The cohort of a round is fixed once. It has at least the plan's smallest number of devices, and reports on one
+//!   request. Rounds are fixed in increasing order.
+//! - The share of a sum is that of the fixed cohort, always with the same bytes. It is sent after its round is charged.
 //!
-//! So two sums of one round need both aggregators to be dishonest, or to lose their folders.
+//! So two sums of one round are possible only if both aggregators are dishonest, or lose their folders.
 
 mod proofs;
 mod sums;
@@ -38,7 +40,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const STATE: &str = "aggregator.json";
 
-/// How far a report is.
+/// Progress of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     Stored,
@@ -80,15 +82,15 @@ struct Head {
 
 pub(crate) struct State {
     pub(crate) ledger: RoundLedger,
-    /// A charge failed: what is on the disk is unknown until the folder is opened again.
+    /// True after a charge failed. The state of the disk is then unknown until the folder is opened again.
     pub(crate) is_given_up: bool,
-    /// The first round that the other aggregator had not charged when it last said so.
+    /// First round that the other aggregator had not charged in its last message.
     passed: u32,
-    /// The first round whose cohort may be fixed.
+    /// First round with a cohort that may still be fixed.
     pub(crate) next_round: u32,
     pub(crate) entries: BTreeMap<u64, Entry>,
     pub(crate) keys: HashMap<u32, [u8; 32]>,
-    /// The last cohort that was fixed.
+    /// The last fixed cohort.
     pub(crate) fixed: Option<ReportSet>,
 }
 
@@ -102,11 +104,13 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// The aggregator whose folder is `folder`, which is made if it is not there. `log` is given what its operator should know.
+    /// Opens the aggregator with the folder `folder`, which is created if it does not exist. `log` receives messages
+    /// for its operator.
     ///
     /// # Errors
     ///
-    /// The plan has no members or is not for aggregators, another process uses the folder, or something in it is damaged or of another plan or role.
+    /// The plan has no members or is not for aggregators, or another process uses the folder. Or the folder's content
+    /// is damaged or of another plan or role.
     pub fn open(folder: &Path, plan: FederationPlan, role: Role, log: fn(&str)) -> Result<Self, FolderError> {
         if plan.aggregation != Aggregation::Prio {
             return Err(FolderError::Plan("the plan is not for aggregators; plan with `aggregation` prio"));
@@ -116,7 +120,7 @@ impl Aggregator {
                 "the plan has no members, so anybody could be a device; plan with `members`",
             ));
         }
-        // What a stopped process left of a file may hold shares: opening the ledger removes it.
+        // A partial file of a stopped process may hold shares. Opening the ledger removes it.
         let ledger = RoundLedger::open(folder, &plan)?;
         let passed = open_head(folder, role, &ledger)?;
         let next_round = passed.max(ledger.next_round());
@@ -159,7 +163,7 @@ impl Aggregator {
         }
         if let Some(round) = state.fixed.as_ref().map(|fixed| fixed.round) {
             state.next_round = state.next_round.max(round.saturating_add(1));
-            // A process that was stopped left those before it.
+            // A stopped process left the earlier sums.
             rounds.into_iter().filter(|before| *before != round).for_each(|before| self.remove_sum(before));
         }
         self.ensure_share(&mut state)
@@ -171,7 +175,7 @@ impl Aggregator {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic leaves what is on the disk, and memory is written after it.
+        // A panic leaves the disk unchanged, and memory is written after the disk.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,39 +191,40 @@ impl Aggregator {
         self.file(format_args!("round-{round}.{kind}"))
     }
 
-    /// A refusal because of the aggregator's own disk; its operator is told.
+    /// Returns the error for a failure of the aggregator's own disk, and logs it for its operator.
     pub(crate) fn failed(&self, error: impl Into<FolderError>) -> Refusal {
         (self.log)(&error.into().to_string());
         Refusal::Disk
     }
 
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &FederationPlan {
         &self.plan
     }
 
-    /// The role.
+    /// Returns the role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Tells the operator.
+    /// Logs a message for the operator.
     pub(crate) fn say(&self, text: &str) {
         (self.log)(text);
     }
 
-    /// The first round that neither aggregator has charged, as far as this one knows.
+    /// Returns the first round that neither aggregator has charged, to the knowledge of this aggregator.
     #[must_use]
     pub fn uncharged_round(&self) -> u32 {
         let state = self.lock();
-        // A charge that failed is in memory alone.
+        // A failed charge is in memory only.
         let own = if state.is_given_up { state.next_round.saturating_sub(1) } else { state.ledger.next_round() };
         own.max(state.passed)
     }
 
-    /// Passes the rounds before `next_round`, which the other aggregator has charged. An aggregator that lost its folder has no memory of them.
+    /// Passes the rounds before `next_round`, which the other aggregator has charged. An aggregator that lost its
+    /// folder has no record of them.
     ///
     /// # Errors
     ///
@@ -240,7 +245,7 @@ impl Aggregator {
     ///
     /// # Errors
     ///
-    /// It is not signed by a member for an open round of the plan, or the member has sent another.
+    /// It is not signed by a member for an open round of the plan, or the member has sent another report.
     pub fn store(&self, upload: Upload) -> Result<(), Refusal> {
         upload.check(&self.plan, self.role)?;
         let (device, digest, round) = (upload.device, upload.digest(), upload.round);
@@ -258,7 +263,7 @@ impl Aggregator {
                 return if entry.stage == Stage::Refused { Err(Refusal::Proof) } else { Ok(()) };
             }
             Some(entry) if entry.round >= round => return Err(Refusal::Counted),
-            // Its report of an earlier round may be in a cohort whose share could not be written.
+            // The cohort of an earlier round may need this member's report, if its share could not be written.
             Some(_) => self.ensure_share(&mut state).map_err(|error| self.failed(error))?,
             None => {}
         }
@@ -277,7 +282,7 @@ impl Aggregator {
         content.and_then(|body| Content::from_bytes(&body)).ok_or_else(|| self.failed(FolderError::Damaged(file)))
     }
 
-    /// Writes the share of the fixed cohort's sum if it is not there, and removes the reports of closed rounds then.
+    /// Writes the share of the fixed cohort's sum if it is missing. Then removes the reports of closed rounds.
     pub(crate) fn ensure_share(&self, state: &mut State) -> Result<(), FolderError> {
         let Some(fixed) = &state.fixed else {
             self.tidy(state);
@@ -320,7 +325,7 @@ fn write_head(folder: &Path, role: Role, next_round: u32) -> Result<(), FileErro
     write(&folder.join(STATE), sealed::line("aggregator", "", &head).0.as_bytes(), Access::Private)
 }
 
-/// The first round that is not passed, of the folder's own file, which is written if the folder is new.
+/// Returns the first round that is not passed, from the folder's file. Writes the file if the folder is new.
 fn open_head(folder: &Path, role: Role, ledger: &RoundLedger) -> Result<u32, FolderError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,6 +1,6 @@
 //! Little-endian fields of messages and files.
 
-/// Reads fields; none if there are too few bytes.
+/// Reads fields. Returns `None` if there are too few bytes.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Bytes that have their length in front.
+    /// Reads bytes that follow their length.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.u32()?).ok()?;
         let (first, rest) = self.0.split_at_checked(len)?;
@@ -30,17 +30,17 @@ impl<'a> Reader<'a> {
         Some(first)
     }
 
-    /// `value`, if no byte is left.
+    /// Returns `value` if no bytes are left.
     pub(crate) fn end<T>(self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }
 }
 
-/// Appends `bytes` with their length in front.
+/// Appends the length of `bytes`, then `bytes`.
 ///
 /// # Panics
 ///
-/// They are 4 GiB or more: a scheme has no such share.
+/// They are 4 GiB or more. No scheme has such a share.
 pub(crate) fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     let len = u32::try_from(bytes.len()).expect("a share is shorter than 4 GiB");
     out.extend(len.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The collector: puts the two aggregators' shares together.
+//! The collector: combines the two aggregators' shares.
 
 use crate::{PrioError, Scheme};
 use damper_core::numerics::digest::Digest;
@@ -7,12 +7,13 @@ use prio::codec::ParameterizedDecode;
 use prio::vdaf::prio3::Prio3SumVec;
 use prio::vdaf::{Collector as _, Vdaf, VdafError};
 
-/// The sum of the updates of `devices` devices, as `damper aggregate` writes it (`damper_core::update`, integers of eight bytes), from the leader's and
-/// the helper's share of it.
+/// Returns the sum of the updates of `devices` devices, from the leader's and the helper's share of it. The format is
+/// that of `damper aggregate` (`damper_core::update`, integers of eight bytes).
 ///
 /// # Errors
 ///
-/// The shares are damaged, or of different devices: then the sum leaves its range, but for a chance that is negligible from a few integers on.
+/// The shares are damaged, or of different devices. The sum then leaves its range, except with a probability that is
+/// negligible from a few integers on.
 pub fn combine(scheme: &Scheme, devices: usize, shares: [&[u8]; 2]) -> Result<Vec<u8>, PrioError> {
     let damaged = |what: &str| PrioError::Shares(VdafError::Uncategorized(what.into()));
     let count = u32::try_from(devices).map_err(|_| damaged("too many devices"))?;

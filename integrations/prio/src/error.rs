@@ -1,4 +1,4 @@
-//! The errors of a secure aggregation.
+//! Errors of a secure aggregation.
 
 use damper_core::update::UpdateError;
 use damper_federation::FederationError;
@@ -8,11 +8,11 @@ use prio::vdaf::VdafError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why an update is not in a sum, or shares not put together: one line that says what to do.
+/// Reason why an update is not in a sum, or why shares cannot be combined: one line with the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PrioError {
-    /// Bytes that are no update.
+    /// The bytes are not an update.
     #[error(transparent)]
     Update(#[from] UpdateError),
     /// A field of the header is not that of the round.
@@ -26,10 +26,10 @@ pub enum PrioError {
     Bits(u32),
     #[error("the operating system gave no randomness ({0}); try again")]
     Randomness(getrandom::Error),
-    /// A share or a message that cannot be read.
+    /// A share or a message cannot be decoded.
     #[error("damaged: {0}; ask for it again")]
     Encoding(#[from] CodecError),
-    /// A proof that does not hold, or shares that do not belong together.
+    /// A proof does not hold, or shares do not belong together.
     #[error("device {device}: {error}; its update is left out")]
     Refused { device: u64, error: VdafError },
     #[error("the aggregators' shares do not add up ({0}); start the next round")]
@@ -38,7 +38,7 @@ pub enum PrioError {
     Scheme { len: usize, bits: u32, error: VdafError },
 }
 
-/// An aggregator's or a gateway's folder that cannot be used: one line that names the file and says what to do.
+/// Error of an aggregator's or a gateway's folder: one line that names the file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum FolderError {
@@ -54,7 +54,7 @@ pub enum FolderError {
     Damaged(PathBuf),
     #[error("{}: the folder of the {other}, not of the {role}; name another folder", folder.display())]
     Role { folder: PathBuf, role: &'static str, other: String },
-    /// A plan that is not for two aggregators.
+    /// The plan is not for two aggregators.
     #[error("{0}")]
     Plan(&'static str),
 }

@@ -19,7 +19,7 @@ pub(crate) fn write_sealed(file: &Path, body: &[u8]) -> Result<(), FileError> {
     write(file, &bytes, Access::Private)
 }
 
-/// Reads what [`write_sealed`] wrote; none if there is no such file.
+/// Reads a file that [`write_sealed`] wrote. Returns `None` if it does not exist.
 pub(crate) fn read_sealed(file: &Path) -> Result<Option<Vec<u8>>, FolderError> {
     let found = read_if_there(file).map_err(|error| FolderError::Io { file: file.into(), error })?;
     let Some(bytes) = found else { return Ok(None) };
@@ -31,18 +31,18 @@ pub(crate) fn read_sealed(file: &Path) -> Result<Option<Vec<u8>>, FolderError> {
     body().map(|body| Some(body.to_vec())).ok_or_else(|| FolderError::Damaged(file.into()))
 }
 
-/// Removes a file that holds what is no longer needed. One that stays is removed when the folder is opened again.
+/// Removes an obsolete file. If this fails, the next opening of the folder removes it.
 pub(crate) fn remove(file: &Path) {
     let _ = fs::remove_file(file);
 }
 
-/// The content of a device's file at an aggregator.
+/// Content of a device's file at an aggregator.
 pub(crate) enum Content {
-    /// A report that is not verified.
+    /// An unverified report.
     Stored(Upload),
     /// The aggregator's verifier message, and its share of the update.
     Verified { round: u32, digest: [u8; 32], request: [u8; 32], message: Vec<u8>, output: Vec<u8> },
-    /// A report whose proof does not hold.
+    /// A report with an invalid proof.
     Refused { round: u32, digest: [u8; 32], request: [u8; 32] },
 }
 

@@ -1,4 +1,4 @@
-//! The gateway: makes a report of a device's update.
+//! The gateway: converts a device's update to a report.
 
 use crate::report::{InputShare, Report};
 use crate::{PrioError, Scheme};
@@ -10,8 +10,8 @@ use prio::vdaf::Client;
 ///
 /// # Errors
 ///
-/// The bytes are no device's update, it is not of this round, or an integer is out of range. That has the probability that the range was chosen
-/// for, whatever the data is ([`Range::fitting`](crate::Range::fitting)).
+/// The bytes are not a device's update, the update is not of this round, or an integer is out of range. The latter has
+/// the probability that the range was chosen for, whatever the data ([`Range::fitting`](crate::Range::fitting)).
 pub fn shard(scheme: &Scheme, bytes: &[u8]) -> Result<Report, PrioError> {
     let update = Update::parse(bytes)?;
     let header = *update.header();

@@ -1,6 +1,7 @@
-//! The last report that a gateway made for a device: sent again, byte for byte, for the same update and request alone.
+//! The last report of a gateway for a device. It is sent again, byte for byte, only for the same update and request.
 //!
-//! Two reports of one update could be in two sums. So a report is on the disk before it leaves the gateway, and no other is made for its round.
+//! Two reports of one update could be in two sums. So a report is on the disk before it leaves the gateway, and its
+//! round gets no other report.
 
 use crate::bytes::{Reader, put};
 use crate::folder::{read_sealed, write_sealed};
@@ -14,13 +15,13 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A gateway's folder that one process uses at a time.
+/// Folder of a gateway, for one process at a time.
 pub struct Gateway {
     folder: PathBuf,
     _lock: File,
 }
 
-/// The error of a report that cannot be made.
+/// Reason why a report cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum GatewayError {
@@ -47,7 +48,7 @@ pub enum GatewayError {
 }
 
 impl Gateway {
-    /// The gateway whose folder is `folder`, which is made if it is not there.
+    /// Opens the gateway with the folder `folder`, which is created if it does not exist.
     ///
     /// # Errors
     ///
@@ -62,18 +63,21 @@ impl Gateway {
             Err(TryLockError::WouldBlock) => return Err(GatewayError::Running(folder.into())),
             Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
-        // What a stopped process left of a file may hold shares.
+        // A partial file of a stopped process may hold shares.
         AtomicFile::sweep(folder).map_err(|error| FolderError::Io { file: folder.into(), error })?;
         Ok(Self { folder: folder.into(), _lock: lock })
     }
 
-    /// The leader's and the helper's part of the report of `update`, which answers `request` in `round`: the kept ones, or new ones, kept now. With `due`,
-    /// the time at which the plan has the device answer, no new one is made later; the caller sends it then.
+    /// Returns the leader's and the helper's part of the report of `update`, on `request` in `round`. They are the
+    /// stored parts, or new parts, which are then stored.
+    ///
+    /// `due` is the time at which the plan has the device reply. After it no new report is made. The caller sends the
+    /// report at that time.
     ///
     /// # Errors
     ///
-    /// It is not an update of `round` by the member whose `key` this is, it is late, another report was made for the round or a later one, or the disk
-    /// fails.
+    /// It is not an update of `round` by the member of `key`, or it is late. Another report was made for the round or a
+    /// later round. Or the disk fails.
     pub fn report(
         &self,
         plan: &FederationPlan,
@@ -88,7 +92,7 @@ impl Gateway {
             return Err(GatewayError::OtherKey(device));
         }
         let digest: [u8; 32] = Sha256::digest(update).into();
-        // Of another plan it has another name: the device may be in both.
+        // The name depends on the plan, because the device may take part in several plans.
         let file = self.folder.join(format!("report-{:016x}-{device}", plan.run_number()));
         if let Some(body) = read_sealed(&file)? {
             let kept = Kept::from_bytes(&body).ok_or_else(|| FolderError::Damaged(file.clone()))?;
@@ -103,7 +107,7 @@ impl Gateway {
         }
         let report = shard(&Scheme::of_plan(plan, round)?, update)?;
         let kept = Kept { update: digest, uploads: Upload::sign(plan, request, &report, key) };
-        // Making a report takes time as well.
+        // Computing a report also takes time.
         if due.is_some_and(|due| SystemTime::now() > due) {
             return Err(GatewayError::Late(device));
         }

@@ -1,17 +1,18 @@
-//! The leader's part in a round: it has the helper verify reports with it, agrees with it on the cohort, and gives out its own share after that.
+//! The leader's part in a round: it verifies reports with the helper, agrees with it on the cohort, and then releases
+//! its own share.
 
 use crate::message::{AggregatorRequest, Answer};
 use crate::report_set::ReportSet;
 use crate::{Aggregator, Refusal};
 use std::sync::{Mutex, PoisonError};
 
-/// The other aggregator, as the leader reaches it.
+/// The helper's connection to the leader.
 pub trait Helper: Send + Sync {
-    /// Asks the helper. An answer that is [`Answer::Refused`] is given as an error.
+    /// Sends a request to the helper. An [`Answer::Refused`] becomes an error.
     ///
     /// # Errors
     ///
-    /// The helper refuses or does not answer.
+    /// The helper rejects the request or does not answer.
     fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal>;
 }
 
@@ -19,18 +20,18 @@ pub trait Helper: Send + Sync {
 pub struct Leader {
     aggregator: Aggregator,
     helper: Box<dyn Helper>,
-    /// One round at a time.
+    /// Locked during a round, so that rounds are sequential.
     working: Mutex<()>,
 }
 
 impl Leader {
-    /// The leader of `aggregator`, with `helper`.
+    /// Creates the leader of `aggregator`, with `helper`.
     #[must_use]
     pub fn new(aggregator: Aggregator, helper: Box<dyn Helper>) -> Self {
         Self { aggregator, helper, working: Mutex::new(()) }
     }
 
-    /// The aggregator.
+    /// Returns the aggregator.
     #[must_use]
     pub fn aggregator(&self) -> &Aggregator {
         &self.aggregator
@@ -52,7 +53,7 @@ impl Leader {
         }
     }
 
-    /// Learns from the helper which rounds are charged, and verifies the reports of all rounds that are ready.
+    /// Gets the charged rounds from the helper, and verifies the reports of all rounds that are ready.
     ///
     /// # Errors
     ///
@@ -72,11 +73,11 @@ impl Leader {
         devices.into_iter().try_for_each(|device| self.verify_device(device))
     }
 
-    /// Verifies one report. One that does not hold, or that the helper does not have, stays out.
+    /// Verifies one report. A report that does not hold, or that the helper does not have, stays out.
     fn verify_device(&self, device: u64) -> Result<(), Refusal> {
         let verified = self.aggregator.begin(device).and_then(|begun| {
             match self.helper.ask(&AggregatorRequest::Verify(device, begun.digest, begun.message.clone())) {
-                // The helper found it out first; so does the leader, if the helper is honest.
+                // The helper found the invalid proof first. If the helper is honest, the leader finds it too.
                 Err(Refusal::Proof) => self.aggregator.complete(begun, &[]),
                 Ok(Answer::Message(message)) => self.aggregator.complete(begun, &message),
                 Ok(_) => Err(Refusal::Malformed),
@@ -89,12 +90,12 @@ impl Leader {
         }
     }
 
-    /// The cohort of `round` and the leader's share of its sum. The cohort is fixed first, on both aggregators' disks: all devices whose reports both
-    /// have verified for `request`.
+    /// Returns the cohort of `round` and the leader's share of its sum. The cohort is fixed first, on both aggregators'
+    /// disks: all devices with reports on `request` that both have verified.
     ///
     /// # Errors
     ///
-    /// There are too few, the helper does not agree, or the round was summed with another cohort.
+    /// There are too few devices, the helper does not agree, or the round was summed with another cohort.
     pub fn collect(&self, round: u32, request: [u8; 32]) -> Result<(ReportSet, Vec<u8>), Refusal> {
         let _working = self.working.lock().unwrap_or_else(PoisonError::into_inner);
         if round >= self.aggregator.plan().rounds {
@@ -119,7 +120,7 @@ impl Leader {
         self.aggregator.release(round, request)
     }
 
-    /// Those of the reports that the helper has verified too.
+    /// Returns the reports that the helper has verified too.
     fn agree(&self, offered: ReportSet) -> Result<ReportSet, Refusal> {
         let mut have = self.offer(&offered)?;
         let missing: Vec<u64> =

@@ -1,5 +1,5 @@
-//! Secure aggregation of damper's updates by [Prio3SumVec](https://datatracker.ietf.org/doc/draft-irtf-cfrg-vdaf/): two aggregators that do
-//! not collude add the updates of a round, and neither sees one.
+//! Secure aggregation of damper's updates by [Prio3SumVec](https://datatracker.ietf.org/doc/draft-irtf-cfrg-vdaf/). Two
+//! aggregators that do not collude add the updates of a round, and neither sees an update.
 //!
 //! ```text
 //! device ─ update ─► Gateway ─ Upload ─┬─► Aggregator, leader ◄─ key, verifiers, cohort ─► Aggregator, helper
@@ -8,20 +8,22 @@
 //!                                               └──────────────► combine ◄───────────────────────┘ ─► sum, as `damper aggregate` writes it
 //! ```
 //!
-//! The command `damper-prio` runs each of them as a process of its own, over mutual TLS. Its README has the commands.
+//! The command `damper-prio` runs each party as a separate process, over mutual TLS. Its README has the commands.
 //!
-//! The gateway stands on the device's side: it sees the update. In a gateway of many devices they trust it, as a server of their own.
+//! The gateway is on the device's side and sees the update. Devices that share a gateway must trust it like their own
+//! server.
 //!
-//! # What is proved
+//! # Proved properties
 //!
-//! That each integer of an update is in the [`Range`]. **Not** that the clipped contributions had a norm of at most the clip, nor that the noise
-//! was added: a device that lies moves each coordinate of the sum by as much as the range has room for. That harms the model, and, if it adds no
-//! noise, it is not one of the honest devices that the smallest cohort counts: plan for it as a colluder.
+//! Each integer of an update is in the [`Range`]. There is **no** proof that the clipped contributions had a norm of at
+//! most the clip, or that the noise was added. A dishonest device moves each coordinate of the sum by up to the size of
+//! the range. That harms the model. If the device adds no noise, it is not one of the honest devices of the smallest
+//! cohort. Plan for it as a colluder.
 //!
-//! # What is hidden
+//! # Hidden values
 //!
-//! From each aggregator everything but who takes part in which round and when, the plan, and that the proof holds. From whoever collects,
-//! everything but the sum. The sum is what is private, by the noise in it (`damper_accounting::NoiseShares`).
+//! Each aggregator sees only the plan, the devices of each round with their times, and that the proof holds. The
+//! collector sees only the sum. The noise in the sum makes it private (`damper_accounting::NoiseShares`).
 
 mod aggregator;
 mod bytes;

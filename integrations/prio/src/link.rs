@@ -1,4 +1,5 @@
-//! Messages over TLS: four bytes of length, little-endian, and a message of [`AggregatorRequest`] or [`Answer`]. Each wait ends.
+//! Messages over TLS: four bytes of length, little-endian, then a message of [`AggregatorRequest`] or [`Answer`]. Each
+//! wait has a limit.
 
 use crate::leader::Helper;
 use crate::message::{AggregatorRequest, Answer};
@@ -11,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A socket whose reads and writes end at a time.
+/// A socket with a deadline for reads and writes.
 pub(crate) struct Timed {
     socket: TcpStream,
     until: Instant,
@@ -22,7 +23,7 @@ impl Timed {
         Self { socket, until: Instant::now() + wait }
     }
 
-    /// Sends no more, and reads `most` bytes at most until the other side closes, within `wait`.
+    /// Ends sending, and reads at most `most` bytes until the other side closes, within `wait`.
     pub(crate) fn drain(&mut self, most: u64, wait: Duration) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)?;
         self.until = Instant::now() + wait;
@@ -35,7 +36,7 @@ impl Timed {
     }
 }
 
-/// A timeout of the system is one of ours.
+/// Converts a timeout of the operating system to the common error.
 fn timed<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -61,9 +62,9 @@ impl Write for Timed {
     }
 }
 
-/// A TLS stream whose waits end.
+/// A TLS stream with deadlines.
 pub(crate) trait Channel: Read + Write {
-    /// Reads and writes end after `wait`.
+    /// Sets the deadline of reads and writes to `wait` from now.
     fn within(&mut self, wait: Duration);
 }
 
@@ -79,12 +80,12 @@ impl Channel for StreamOwned<ClientConnection, Timed> {
     }
 }
 
-/// The longest time for a message of `len` bytes: 32 KiB a second, and half a minute more.
+/// Returns the time limit for a message of `len` bytes: 32 KiB per second, plus half a minute.
 fn time_of(len: usize) -> Duration {
     Duration::from_secs(30 + (len as u64 >> 15))
 }
 
-/// Reads a message of `most` bytes at most, which begins within `wait`; none at the end of the stream.
+/// Reads a message of at most `most` bytes, which starts within `wait`. Returns `None` at the end of the stream.
 pub(crate) fn read(channel: &mut impl Channel, most: usize, wait: Duration) -> io::Result<Option<Vec<u8>>> {
     channel.within(wait);
     let mut len = [0; 4];
@@ -98,7 +99,7 @@ pub(crate) fn read(channel: &mut impl Channel, most: usize, wait: Duration) -> i
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
     }
     channel.within(time_of(len));
-    // Memory follows the bytes that came.
+    // Memory grows with the received bytes.
     let mut bytes = vec![];
     channel.take(len as u64).read_to_end(&mut bytes)?;
     if bytes.len() == len { Ok(Some(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -113,41 +114,41 @@ pub(crate) fn write(channel: &mut impl Channel, bytes: &[u8]) -> io::Result<()> 
     channel.flush()
 }
 
-/// How an aggregator is reached.
+/// Address of an aggregator, and its expected certificate.
 pub struct AggregatorAddress {
     /// Host and port.
     pub address: String,
-    /// Which aggregator it is.
+    /// Party that the certificate must name.
     pub party: Party,
-    /// The SHA-256 of its certificate, if no other will do.
+    /// SHA-256 of its certificate, if only that certificate is accepted.
     pub fingerprint: Option<Fingerprint>,
-    /// The own certificate and the authority.
+    /// Certificate of this party, and the authority.
     pub config: Arc<ClientConfig>,
 }
 
-/// The longest answer, and the time for it.
+/// Limits on an answer.
 #[derive(Clone, Copy)]
 pub struct Patience {
-    /// Bytes of an answer at most.
+    /// Maximum length of an answer, in bytes.
     pub most: usize,
-    /// The time until it begins.
+    /// Maximum time until it starts.
     pub wait: Duration,
 }
 
 impl Patience {
-    /// That of a gateway.
+    /// Returns the limits of a gateway.
     #[must_use]
     pub fn of_upload() -> Self {
         Self { most: 64, wait: Duration::from_secs(60) }
     }
 
-    /// That of a collector, which waits for `wait`.
+    /// Returns the limits of a collector, which waits for `wait`.
     #[must_use]
     pub fn of_collect(plan: &damper_federation::FederationPlan, wait: Duration) -> Self {
         Self { most: Sizes::of_plan(plan).share, wait }
     }
 
-    /// That of the leader.
+    /// Returns the limits of the leader.
     #[must_use]
     pub fn of_leader(plan: &damper_federation::FederationPlan) -> Self {
         Self { most: Sizes::of_plan(plan).between, wait: Duration::from_secs(120) }
@@ -164,7 +165,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Nobody answers, or not the aggregator that is named.
+    /// The server does not answer, or it is not the named aggregator.
     pub fn connect(to: &AggregatorAddress) -> io::Result<Self> {
         let addresses: Vec<SocketAddr> = to.address.to_socket_addrs()?.collect();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -187,29 +188,30 @@ impl Link {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         let found = peer(stream.conn.peer_certificates());
-        // The name was checked by the handshake; a certificate of two parties is nobody's.
+        // The handshake checked the name. A certificate with the names of two parties belongs to neither.
         let fits = found.is_some_and(|(party, fingerprint)| {
             party == Some(to.party) && to.fingerprint.is_none_or(|wanted| wanted == fingerprint)
         });
         if fits { Ok(Self(stream)) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "another certificate")) }
     }
 
-    /// Asks, and gives the answer.
+    /// Sends a request, and returns the answer.
     ///
     /// # Errors
     ///
-    /// The connection ends, or the answer is none.
+    /// The connection ends, or the answer is invalid.
     pub fn ask(&mut self, request: &AggregatorRequest, patience: Patience) -> io::Result<Answer> {
         self.ask_bytes(&request.to_bytes(), patience)
     }
 
-    /// Sends `bytes` as a message, and gives the answer.
+    /// Sends `bytes` as a message, and returns the answer.
     ///
     /// # Errors
     ///
-    /// The connection ends, or the answer is none.
+    /// The connection ends, or the answer is invalid.
     pub fn ask_bytes(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Answer> {
-        // Who refuses does so at once, and may have closed before the request is written: its answer counts all the same.
+        // A server that rejects a request does so at once, and may close before the request is written. Its answer
+        // still counts.
         let sent = match write(&mut self.0, bytes) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return Err(error);
@@ -226,7 +228,7 @@ impl Link {
     }
 }
 
-/// The helper, over a connection that is made again when it broke. Every request may be sent twice.
+/// The helper, over a connection that is restored after a break. Every request may be sent twice.
 pub struct RemoteHelper {
     address: AggregatorAddress,
     patience: Patience,
@@ -235,7 +237,7 @@ pub struct RemoteHelper {
 }
 
 impl RemoteHelper {
-    /// The helper at `address`.
+    /// Creates the connection to the helper at `address`.
     #[must_use]
     pub fn new(address: AggregatorAddress, patience: Patience, log: fn(&str)) -> Self {
         Self { address, patience, link: Mutex::new(None), log }
@@ -245,7 +247,7 @@ impl RemoteHelper {
 impl Helper for RemoteHelper {
     fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal> {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        // A connection that was silent for long is closed: that is no failure.
+        // An idle connection is closed after a while, which is not a failure.
         if let Some(mut open) = link.take()
             && let Ok(answer) = open.ask(request, self.patience)
         {

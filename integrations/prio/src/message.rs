@@ -1,10 +1,10 @@
-//! Messages: a byte that says which, and its fields. Each request has one answer.
+//! Messages: a byte for the kind, and the fields. Each request has one answer.
 
 use crate::bytes::{Reader, put};
 use crate::report_set::ReportSet;
 use crate::{Refusal, Upload};
 
-/// What a party asks an aggregator.
+/// A request to an aggregator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AggregatorRequest {
     /// A gateway's report.
@@ -15,28 +15,28 @@ pub enum AggregatorRequest {
     Key(u32, [u8; 32]),
     /// The leader's verifier message for the report of a device that has this digest.
     Verify(u64, [u8; 32], Vec<u8>),
-    /// Reports that the leader would add.
+    /// Reports that the leader offers to add.
     Offer(ReportSet),
     /// The reports that are added, and no others.
     Fix(ReportSet),
-    /// The collector's: the digest of its plan, the round, and the digest of the request.
+    /// Collector's request: digest of its plan, round, digest of the round's request.
     Collect(String, u32, [u8; 32]),
 }
 
-/// What the aggregator answers.
+/// An answer of an aggregator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It refuses.
+    /// Error.
     Refused(Refusal),
-    /// Done, and on its disk.
+    /// Success, and the state is on its disk.
     Done,
-    /// The first round that it has not charged.
+    /// First round that it has not charged.
     Next(u32),
     /// The helper's verifier message.
     Message(Vec<u8>),
-    /// Those of the offered reports that it has verified.
+    /// The offered reports that it has verified.
     Have(ReportSet),
-    /// The cohort, and the share of its sum.
+    /// Cohort, and share of its sum.
     Share(ReportSet, Vec<u8>),
 }
 
@@ -47,7 +47,7 @@ fn digits(reader: &mut Reader<'_>) -> Option<String> {
 }
 
 impl AggregatorRequest {
-    /// The bytes that travel.
+    /// Encodes the message.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let kind = |number: u8| vec![number];
@@ -64,7 +64,7 @@ impl AggregatorRequest {
         }
     }
 
-    /// Reads the bytes that travel.
+    /// Decodes a message.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
@@ -83,7 +83,7 @@ impl AggregatorRequest {
 }
 
 impl Answer {
-    /// The bytes that travel.
+    /// Encodes the message.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
@@ -101,7 +101,7 @@ impl Answer {
         }
     }
 
-    /// Reads the bytes that travel.
+    /// Decodes a message.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);

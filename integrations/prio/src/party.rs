@@ -1,4 +1,4 @@
-//! Parties, and what each may ask. A certificate has one of their names.
+//! Parties, and the requests of each. A certificate has the name of a party.
 
 use crate::leader::Leader;
 use crate::message::{AggregatorRequest, Answer};
@@ -7,13 +7,13 @@ use crate::{Aggregator, Refusal, Role};
 /// A party of a secure aggregation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Party {
-    /// The leader: it asks the helper.
+    /// The leader, which sends requests to the helper.
     Leader,
-    /// The helper. It asks nobody.
+    /// The helper, which sends no requests.
     Helper,
-    /// A gateway: it uploads reports.
+    /// A gateway, which uploads reports.
     Gateway,
-    /// The collector: it collects shares of sums.
+    /// The collector, which collects shares of sums.
     Collector,
 }
 
@@ -21,7 +21,7 @@ impl Party {
     /// All parties.
     pub const ALL: [Self; 4] = [Self::Leader, Self::Helper, Self::Gateway, Self::Collector];
 
-    /// The name in its certificate (a DNS name of the subject's alternative names).
+    /// Returns the name in its certificate (a DNS name of the subject's alternative names).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Party {
         }
     }
 
-    /// Bytes of a message of this party, at most.
+    /// Returns the maximum length of a message of this party, in bytes.
     pub(crate) fn most_bytes(self, aggregator: &Aggregator) -> usize {
         let sizes = Sizes::of(aggregator);
         match self {
@@ -43,7 +43,7 @@ impl Party {
     }
 }
 
-/// Bytes of messages, at most.
+/// Maximum lengths of messages, in bytes.
 pub(crate) struct Sizes {
     pub(crate) upload: usize,
     pub(crate) between: usize,
@@ -63,7 +63,7 @@ impl Sizes {
     }
 }
 
-/// What an aggregator answers.
+/// Service of an aggregator.
 pub enum Service {
     /// The leader's.
     Leader(Leader),
@@ -72,7 +72,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// The aggregator.
+    /// Returns the aggregator.
     #[must_use]
     pub fn aggregator(&self) -> &Aggregator {
         match self {
@@ -81,13 +81,13 @@ impl Service {
         }
     }
 
-    /// Its role.
+    /// Returns its role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.aggregator().role()
     }
 
-    /// The answer to the message `bytes` of `party`.
+    /// Returns the answer to the message `bytes` of `party`.
     pub fn answer(&self, party: Party, bytes: &[u8]) -> Answer {
         let Some(request) = AggregatorRequest::from_bytes(bytes) else { return Answer::Refused(Refusal::Malformed) };
         self.answer_request(party, request).unwrap_or_else(Answer::Refused)

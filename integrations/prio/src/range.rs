@@ -1,4 +1,5 @@
-//! The range in which the integers of an update are proved to be. Each is moved up by the range's least for the proof.
+//! The proved range of the integers of an update. For the proof, each integer is shifted by the least integer of the
+//! range.
 
 use crate::PrioError;
 
@@ -9,11 +10,11 @@ pub struct Range {
     largest: u128,
 }
 
-/// Standard deviations of noise that a range must have room for: less likely by `2·e^-72` a coordinate.
+/// Width of a range in standard deviations of the noise. A coordinate exceeds it with probability below `2·e^-72`.
 const ROOM: u64 = 12;
 
 impl Range {
-    /// The range of signed integers of `bits` bits, 2 to 32: `[-2^(bits-1), 2^(bits-1))`.
+    /// Returns the range of signed integers of `bits` bits, 2 to 32: `[-2^(bits-1), 2^(bits-1))`.
     ///
     /// # Errors
     ///
@@ -23,7 +24,7 @@ impl Range {
         is_valid.then(|| Self { offset: 1 << (bits - 1), largest: (1 << bits) - 1 }).ok_or(PrioError::Bits(bits))
     }
 
-    /// The range `[-largest, largest]`. A plan's largest integer gives that of its updates.
+    /// Returns the range `[-largest, largest]`. A plan's largest integer gives the range of its updates.
     ///
     /// # Errors
     ///
@@ -33,10 +34,13 @@ impl Range {
         if largest == 0 { Err(PrioError::Bits(0)) } else { Ok(range) }
     }
 
-    /// The least range of whole bits that holds the sum of `units` contributions of at most `2^grid_bits` each and noise of `sigma` units up to
-    /// twelve standard deviations. None if that is more than 32 bits.
+    /// Returns the smallest range of signed integers that holds the sum of `units` contributions and the noise.
     ///
-    /// Updates are then out of range with a probability that an accountant can charge (`damper_accounting::tail`), whatever the data is.
+    /// Each contribution is at most `2^grid_bits`. The noise has `sigma` grid units, and counts up to twelve standard
+    /// deviations. Returns `None` if that takes more than 32 bits.
+    ///
+    /// Updates are then out of range with a probability that an accountant can charge (`damper_accounting::tail`),
+    /// whatever the data.
     #[must_use]
     pub fn fitting(units: u32, grid_bits: u32, sigma: u32) -> Option<Self> {
         let largest =
@@ -45,29 +49,30 @@ impl Range {
         Self::new(bits).ok()
     }
 
-    /// Bits of an integer after the offset.
+    /// Returns the bits of an integer after the offset.
     #[must_use]
     pub fn bits(self) -> u32 {
         u128::BITS - self.largest.leading_zeros()
     }
 
-    /// The largest integer after the offset.
+    /// Returns the largest integer after the offset.
     pub(crate) fn largest(self) -> u128 {
         self.largest
     }
 
-    /// What distinguishes the range from all others.
+    /// Returns bytes that identify the range.
     pub(crate) fn bytes(self) -> Vec<u8> {
         [&self.offset.to_le_bytes()[..], &self.largest.to_le_bytes()].concat()
     }
 
-    /// An integer with the offset; none if it is out of range.
+    /// Adds the offset to an integer. Returns `None` if it is out of range.
     pub(crate) fn encode(self, units: i64) -> Option<u128> {
         let moved = units.checked_add(self.offset)?;
         u128::try_from(moved).ok().filter(|moved| *moved <= self.largest)
     }
 
-    /// The sum of `count` integers from the sum with their offsets; none if no such integers have it.
+    /// Returns the sum of `count` integers from the sum with their offsets. Returns `None` if no such integers have
+    /// this sum.
     pub(crate) fn decode(self, sum: u128, count: u32) -> Option<i64> {
         if sum > self.largest * u128::from(count) {
             return None;
@@ -104,7 +109,7 @@ mod tests {
         assert!(Range::symmetric(0).is_err());
     }
 
-    // Sums of the largest and least integers of as many devices as there can be do not overflow.
+    // Sums of the largest and smallest integers of the maximum number of devices do not overflow.
     #[test]
     fn sums_decode_without_overflow() {
         let range = Range::new(32).unwrap();

@@ -1,10 +1,10 @@
-//! The answers of an aggregator that refuses. They travel as a number: no party shows another party's text.
+//! Errors of an aggregator. They are sent as a number, so that no party shows another party's text.
 
 use std::fmt;
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $text:literal,)*) => {
-        /// Why an aggregator refuses.
+        /// Reason why an aggregator rejects a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub enum Refusal {
@@ -33,45 +33,45 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Bytes that are no message.
+    /// The bytes are not a message.
     Malformed = 1: "not a message of this protocol; use the same version of damper-prio everywhere",
-    /// A certificate that may not do this.
+    /// The certificate does not permit this request.
     Certificate = 2: "the certificate may not do this; use that of the party whose part it is",
-    /// Another plan.
+    /// The plan is another.
     Plan = 3: "it has another plan; give all parties one file",
-    /// A round that the plan does not have.
+    /// The plan does not have the round.
     Round = 4: "the plan has no such round; rounds are counted from 0",
-    /// A device that the plan does not have.
+    /// The plan does not have the device.
     Member = 5: "the plan has no such member; ask for the plan in which it is",
-    /// A signature that is not the member's, of this plan, round, request and report.
+    /// The signature is not the member's, for this plan, round, request and report.
     Signature = 6: "not signed by the member for this plan, round and request; sign with the member's own key",
-    /// A share that is not the signed one.
+    /// The share differs from the signed share.
     Share = 7: "the share is not the one that is signed; send the report as it was kept",
-    /// A round that is closed.
+    /// The round is closed.
     Passed = 8: "the round is closed, and nothing is added to it; take part in the next one",
-    /// A member that has another report.
+    /// The member has another report.
     Counted = 9: "the member has sent another report for this round or a later one; it counts once a round",
-    /// A report whose proof does not hold.
+    /// The proof of the report does not hold.
     Proof = 10: "its proof does not hold, so the report is left out of this round",
-    /// A round with another verify key: one of the aggregators has lost its folder.
+    /// The round has another verify key: one of the aggregators has lost its folder.
     Key = 11: "the two aggregators have different keys for this round, so one of them has lost its folder; the round cannot be summed, start the next one",
-    /// A report that the aggregator does not have.
+    /// The aggregator does not have the report.
     Unknown = 12: "the other aggregator does not have this report; send it there again",
-    /// A cohort that is not the one that is fixed.
+    /// The cohort differs from the fixed cohort.
     Cohort = 13: "the round's devices are fixed, and these are others; a round is summed once",
     /// Too few devices.
     Small = 14: "fewer verified reports of this request than the plan's smallest cohort, so nothing is released; wait for more devices",
-    /// A report in the cohort that is not verified.
+    /// A report in the cohort is not verified.
     Unverified = 15: "the other aggregator has not verified all of these reports; collect again",
-    /// A round of another request.
+    /// The round has another request.
     Request = 16: "the round's devices are fixed for other parameters; give those of the round",
     /// The other aggregator does not answer.
     Peer = 17: "the other aggregator does not answer; start it and collect again",
     /// The disk fails.
     Disk = 18: "it cannot write its folder, so it does nothing; see to its disk and start it again",
-    /// A round that is not fixed.
+    /// The cohort of the round is not fixed.
     Open = 19: "the round's devices are not fixed yet; ask the leader first",
-    /// More connections than it keeps.
+    /// The limit on connections is reached.
     Busy = 20: "it has as many connections as it keeps, of this certificate or in all; try again",
 }
 

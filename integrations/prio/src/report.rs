@@ -1,20 +1,20 @@
-//! A device's report: what a gateway sends to the two aggregators.
+//! Report of a device: the data from a gateway to the two aggregators.
 
 use damper_core::update::Header;
 
-/// A report, each part as the bytes that travel. The header and the public share go to both aggregators, each input share to one: whoever has
-/// both has the update.
+/// A report, with its parts as encoded bytes. The header and the public share go to both aggregators, each input share
+/// to one. Both input shares together reveal the update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// The header of the update, in clear.
+    /// Header of the update, in clear.
     pub header: Header,
-    /// A random number of this report.
+    /// Random nonce of this report.
     pub nonce: [u8; 16],
-    /// For both aggregators.
+    /// Public share, for both aggregators.
     pub public_share: Vec<u8>,
-    /// For the leader alone.
+    /// Input share for the leader only.
     pub leader: InputShare,
-    /// For the helper alone.
+    /// Input share for the helper only.
     pub helper: InputShare,
 }
 
@@ -29,13 +29,13 @@ impl std::fmt::Debug for InputShare {
 }
 
 impl Report {
-    /// Bytes that the leader is sent: header, nonce, public share and input share.
+    /// Returns the number of bytes for the leader: header, nonce, public share and input share.
     #[must_use]
     pub fn leader_bytes(&self) -> usize {
         self.common_bytes() + self.leader.0.len()
     }
 
-    /// Bytes that the helper is sent.
+    /// Returns the number of bytes for the helper.
     #[must_use]
     pub fn helper_bytes(&self) -> usize {
         self.common_bytes() + self.helper.0.len()

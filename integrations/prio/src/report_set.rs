@@ -1,18 +1,18 @@
-//! The cohort of a round: the devices whose updates are in its sum, each with the digest of its report.
+//! Cohort of a round: the devices in its sum, each with the digest of its report.
 
 use crate::bytes::Reader;
 use damper_files::{hex, unhex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The reports that are in a round's sum.
+/// Reports in a round's sum.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReportSet {
     /// The round.
     pub round: u32,
-    /// The digest of the request that all of them answer.
+    /// Digest of their common request.
     pub request: [u8; 32],
-    /// The devices, each with the digest of its report.
+    /// Devices, each with the digest of its report.
     pub reports: BTreeMap<u64, [u8; 32]>,
 }
 
@@ -20,7 +20,7 @@ pub struct ReportSet {
 const ENTRY: usize = 8 + 32;
 
 impl ReportSet {
-    /// The bytes that travel: the round, the request, and 40 bytes a device, ascending.
+    /// Encodes the cohort: the round, the request, and 40 bytes for each device, ascending.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = self.round.to_le_bytes().to_vec();
         out.extend(self.request);
@@ -31,7 +31,7 @@ impl ReportSet {
         out
     }
 
-    /// Reads the bytes that travel.
+    /// Decodes a cohort.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let (round, request) = (reader.u32()?, reader.array()?);
@@ -47,13 +47,13 @@ impl ReportSet {
         Some(Self { round, request, reports })
     }
 
-    /// Bytes that a cohort of `devices` devices has.
+    /// Returns the encoded length of a cohort of `devices` devices.
     pub(crate) fn bytes_of(devices: u32) -> usize {
         36 + ENTRY * devices as usize
     }
 }
 
-/// The cohort as its file has it.
+/// Cohort in its file format.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CohortFile {

@@ -1,11 +1,11 @@
-//! Prio3SumVec for a round: the length, the range, and the public header that all its updates share.
+//! Prio3SumVec for a round: length, range, and the public header that all its updates share.
 
 use crate::{PrioError, Range};
 use damper_core::update::{Header, PayloadWord};
 use damper_federation::FederationPlan;
 use prio::vdaf::prio3::{Prio3SumVec, optimal_chunk_length};
 
-/// The name of the protocol in every transcript.
+/// Name of the protocol in every transcript.
 const CONTEXT: &[u8] = b"damper-prio 2";
 
 /// A round of secure aggregation.
@@ -13,14 +13,14 @@ const CONTEXT: &[u8] = b"damper-prio 2";
 pub struct Scheme {
     pub(crate) vdaf: Prio3SumVec,
     pub(crate) range: Range,
-    /// The header that all updates have, but for their device.
+    /// Common header of all updates, without their device.
     header: Header,
-    /// The plan's digest. Empty without a plan.
+    /// Digest of the plan. Empty without a plan.
     plan: String,
 }
 
 impl Scheme {
-    /// `round` of `plan`: its updates' header, and the range that honest ones are in.
+    /// Returns `round` of `plan`: the header of its updates, and the range of honest updates.
     ///
     /// # Errors
     ///
@@ -30,7 +30,8 @@ impl Scheme {
         Ok(Self { plan: plan.digest(), ..scheme })
     }
 
-    /// The round whose updates have the fields of `header`, each integer in `range`. Its device does not count.
+    /// Returns the round of the updates with the fields of `header` and with each integer in `range`. The device in
+    /// `header` is ignored.
     ///
     /// # Errors
     ///
@@ -46,24 +47,25 @@ impl Scheme {
         Ok(Self { vdaf, range, header: Header { device: 0, devices: 1, ..header }, plan: String::new() })
     }
 
-    /// The header of a sum of `devices` updates.
+    /// Returns the header of a sum of `devices` updates.
     pub(crate) fn sum_header(&self, devices: u32) -> Header {
         Header { devices, ..self.header }
     }
 
-    /// Bytes that an input share has at most: an element of 16 bytes for each bit, and a proof of about six times its root.
+    /// Returns the maximum length of an input share, in bytes: an element of 16 bytes for each bit, and a proof. The
+    /// proof has about six times the square root of the number of elements.
     pub(crate) fn most_bytes(&self) -> usize {
         let elements = (self.header.dim as usize).saturating_mul(self.range.bits() as usize);
         elements.saturating_add(16 * elements.isqrt()).saturating_add(4096).saturating_mul(16)
     }
 
-    /// Bytes of an aggregator's share of a sum.
+    /// Returns the length of an aggregator's share of a sum, in bytes.
     pub(crate) fn sum_bytes(&self) -> usize {
         (self.header.dim as usize).saturating_mul(16)
     }
 
-    /// What the shares and the proof of an update are bound to: the plan, the range, and the whole header, the device in it. A report under another
-    /// header, of another round or of another device does not verify.
+    /// Returns the context that binds the shares and the proof of an update: the plan, the range, and the whole header
+    /// with the device. A report with another header, of another round or of another device does not verify.
     pub(crate) fn context(&self, header: &Header) -> Vec<u8> {
         let mut context = CONTEXT.to_vec();
         context.extend(self.plan.as_bytes());

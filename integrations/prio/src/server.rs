@@ -1,5 +1,5 @@
-//! An aggregator's server: a thread for each connection, so that nobody waits for a slow client. Their number is bounded, in all and for each
-//! certificate.
+//! Server of an aggregator: a thread for each connection, so that a slow client delays no other client. The number of
+//! connections is bounded, in total and for each certificate.
 
 use crate::link::{Timed, read, write};
 use crate::party::{Party, Service};
@@ -15,21 +15,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Connections whose client has not yet shown its certificate, at most, and the time that each has.
+/// Maximum number of connections before their client certificate is checked, and the time limit for each.
 const STRANGERS: usize = 256;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections at most, and those of one certificate.
+/// Maximum number of connections, and of connections of one certificate.
 const CONNECTIONS: usize = 256;
 const OF_ONE: usize = 16;
-/// Bytes that are still read of a client that is turned away, at most.
+/// Maximum number of bytes that are read from a rejected client.
 const UNREAD: u64 = 1 << 20;
-/// The time that a client may be silent.
+/// Maximum time that a client may be idle.
 const SILENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     service: Service,
     config: Arc<ServerConfig>,
-    /// The leader's certificate, if no other will do.
+    /// The leader's certificate, if only that certificate is accepted.
     leader: Option<Fingerprint>,
     strangers: Arc<AtomicUsize>,
     clients: Mutex<HashMap<Fingerprint, usize>>,
@@ -42,7 +42,7 @@ struct Stranger(Arc<AtomicUsize>);
 
 impl Stranger {
     fn admit(strangers: &Arc<AtomicUsize>) -> Option<Self> {
-        // Counted before it is looked at, and given back if there are too many.
+        // Count first, then check. The drop reverts the count if there are too many.
         let stranger = Self(strangers.clone());
         (strangers.fetch_add(1, Ordering::Relaxed) < STRANGERS).then_some(stranger)
     }
@@ -81,7 +81,7 @@ impl Drop for Client<'_> {
     }
 }
 
-/// Answers whoever connects to `listener`, until the process ends. With `leader`, no other certificate is the leader's.
+/// Serves clients of `listener` until the process ends. With `leader`, only that certificate is the leader's.
 pub fn serve(listener: &TcpListener, service: Service, config: Arc<ServerConfig>, leader: Option<Fingerprint>) -> ! {
     let (stored, work) = sync_channel(1);
     let is_leader = matches!(service, Service::Leader(_));
@@ -103,12 +103,12 @@ pub fn serve(listener: &TcpListener, service: Service, config: Arc<ServerConfig>
             }
         }
     });
-    // A leader that lost its folder learns at once what it has forgotten.
+    // A leader that lost its folder gets the missing state at once.
     server.wake();
     loop {
         match listener.accept() {
             Ok((socket, _)) => {
-                // Others wait in the system's queue meanwhile, for a handshake's time at most.
+                // Further clients wait in the operating system's queue, at most for the time of a handshake.
                 let stranger = loop {
                     match Stranger::admit(&server.strangers) {
                         Some(stranger) => break stranger,
@@ -117,7 +117,7 @@ pub fn serve(listener: &TcpListener, service: Service, config: Arc<ServerConfig>
                 };
                 let server = server.clone();
                 let spawned = thread::Builder::new().spawn(move || {
-                    // A client that goes away or breaks a rule ends its own connection.
+                    // A client that disconnects or breaks a rule ends only its own connection.
                     let _ = server.serve(socket, stranger);
                 });
                 if spawned.is_err() {
@@ -129,7 +129,8 @@ pub fn serve(listener: &TcpListener, service: Service, config: Arc<ServerConfig>
     }
 }
 
-/// Refuses, and reads what the client sends meanwhile: a socket that is closed before that is reset, and the refusal may be lost.
+/// Sends an error, and reads the client's data meanwhile. A socket that closes with unread data is reset, and the error
+/// may be lost.
 fn turn_away(stream: &mut StreamOwned<ServerConnection, Timed>, refusal: Refusal) -> io::Result<()> {
     write(stream, &Answer::Refused(refusal).to_bytes())?;
     stream.conn.send_close_notify();
@@ -153,7 +154,7 @@ impl Server {
         }
         let (party, fingerprint) = peer(stream.conn.peer_certificates()).ok_or(io::ErrorKind::InvalidData)?;
         let is_stand_in = party == Some(Party::Leader) && self.leader.is_some_and(|leader| leader != fingerprint);
-        // Who is turned away counts as a stranger until it has gone.
+        // A rejected client counts as unchecked until it disconnects.
         let Some(party) = party.filter(|_| !is_stand_in) else {
             return turn_away(&mut stream, Refusal::Certificate);
         };

@@ -1,6 +1,7 @@
-//! Mutual TLS 1.3: a party is whose certificate has its name, of the federation's own certificate authority.
+//! Mutual TLS 1.3: a certificate of the federation's own authority with a party's name identifies that party.
 //!
-//! A certificate of a server may be named by its SHA-256 too. Then whoever holds the authority's key cannot take its place.
+//! A server's certificate may also be pinned by its SHA-256. Then the owner of the authority's key cannot impersonate
+//! the server.
 
 use crate::Party;
 use damper_files::{hex, unhex};
@@ -33,7 +34,7 @@ pub enum TlsError {
     Authority(String),
 }
 
-/// The SHA-256 of a certificate, as `openssl x509 -outform DER | sha256sum` prints it.
+/// SHA-256 of a certificate, as `openssl x509 -outform DER | sha256sum` prints it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
@@ -53,12 +54,12 @@ impl std::str::FromStr for Fingerprint {
     type Err = TlsError;
 
     fn from_str(text: &str) -> Result<Self, TlsError> {
-        // With the colons of `openssl x509 -fingerprint -sha256`, too.
+        // Also accepts the colons of `openssl x509 -fingerprint -sha256`.
         unhex(&text.replace(':', "")).map(Self).ok_or_else(|| TlsError::Fingerprint(text.into()))
     }
 }
 
-/// A party's certificate, its key, and the authority that it trusts.
+/// Certificate of a party, its key, and its trusted authority.
 pub struct PartyIdentity {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
@@ -71,7 +72,7 @@ impl PartyIdentity {
     ///
     /// # Errors
     ///
-    /// One cannot be read, or the certificate is another party's.
+    /// A file cannot be read, or the certificate is another party's.
     pub fn read(party: Party, authority: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let failed = |file: &Path, problem: String| TlsError::File { file: file.into(), problem };
         let bytes = |file: &Path| fs::read(file).map_err(|error| failed(file, error.to_string()));
@@ -97,7 +98,7 @@ impl PartyIdentity {
         Ok(Self { roots: Arc::new(roots), chain, key, provider: Arc::new(default_provider()) })
     }
 
-    /// The settings of a server: it refuses a client without a certificate of the authority.
+    /// Returns the configuration of a server. It rejects a client without a certificate of the authority.
     ///
     /// # Errors
     ///
@@ -109,13 +110,13 @@ impl PartyIdentity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.chain.clone(), self.key.clone_key())?;
-        // Each connection proves its certificate anew.
+        // Each connection proves its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
 
-    /// The settings of a client.
+    /// Returns the configuration of a client.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ impl PartyIdentity {
     }
 }
 
-/// The party of a certificate that was verified; none if it has no party's name, or several.
+/// Returns the party of a verified certificate. Returns `None` if it has no party's name, or several.
 pub(crate) fn party_of(certificate: &CertificateDer<'_>) -> Option<Party> {
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
     let has = |party: &Party| server_name(*party).is_some_and(|name| verify_server_name(&parsed, &name).is_ok());
@@ -140,12 +141,12 @@ pub(crate) fn party_of(certificate: &CertificateDer<'_>) -> Option<Party> {
     parties.next().filter(|_| parties.next().is_none())
 }
 
-/// The name of `party` in a certificate.
+/// Returns the name of `party` in a certificate.
 pub(crate) fn server_name(party: Party) -> Option<ServerName<'static>> {
     ServerName::try_from(party.name()).ok()
 }
 
-/// The party and the fingerprint of the first certificate that the other side sent.
+/// Returns the party and the fingerprint of the first certificate of the other side.
 pub(crate) fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Option<(Option<Party>, Fingerprint)> {
     let first = certificates?.first()?;
     Some((party_of(first), Fingerprint::of(first)))

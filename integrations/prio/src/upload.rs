@@ -1,8 +1,8 @@
-//! An upload: one aggregator's part of a report, signed by the member whose update it is.
+//! An upload: one aggregator's part of a report, signed by the member of the update.
 //!
 //! # Format
 //!
-//! Little-endian; `n` bytes of variable length have `n` in front, four bytes:
+//! Little-endian. Fields of variable length `n` start with `n` as four bytes:
 //!
 //! | bytes | what |
 //! | ---: | --- |
@@ -14,14 +14,15 @@
 //! | 32 | SHA-256 of the helper's input share |
 //! | 4 + n | public share |
 //! | 64 | the member's Ed25519 signature |
-//! | 4 + n | the input share of the aggregator that is sent this |
+//! | 4 + n | the input share of the receiving aggregator |
 //!
-//! The signature is of the words `damper prio report 1` and a line feed, the 64 hexadecimal digits of the plan's digest, and all fields before it.
+//! The signature covers the text `damper prio report 1` and a line feed, the 64 hexadecimal digits of the plan's
+//! digest, and all fields before it.
 //!
 //! # Claim
 //!
-//! To an aggregator: the holder of the member's key made this report for this plan, round and request, and the other aggregator has the other
-//! share of the same report. It does not say that the update is honest.
+//! The claim to an aggregator: the holder of the member's key made this report for this plan, round and request. The
+//! other aggregator has the other share of the same report. The update may still be dishonest.
 
 use crate::bytes::{Reader, put};
 use crate::report::{InputShare, Report};
@@ -34,26 +35,26 @@ const CONTEXT: &[u8] = b"damper prio report 1\n";
 /// One aggregator's part of a member's report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Upload {
-    /// The round.
+    /// Round of the report.
     pub round: u32,
-    /// The member's number.
+    /// Number of the member.
     pub device: u64,
-    /// The digest of the request.
+    /// Digest of the request.
     pub request: [u8; 32],
-    /// The nonce of the report.
+    /// Nonce of the report.
     pub nonce: [u8; 16],
     /// SHA-256 of the leader's and of the helper's share.
     pub shares: [[u8; 32]; 2],
-    /// For both aggregators.
+    /// Public share, for both aggregators.
     pub public_share: Vec<u8>,
-    /// The member's signature.
+    /// Signature of the member.
     pub signature: [u8; 64],
-    /// For the aggregator that is sent this.
+    /// Input share of the receiving aggregator.
     pub share: InputShare,
 }
 
 impl Upload {
-    /// The leader's and the helper's part of `report`, the answer to `request`, signed by the member.
+    /// Returns the leader's and the helper's part of `report`, on `request`, signed by the member.
     #[must_use]
     pub fn sign(plan: &FederationPlan, request: [u8; 32], report: &Report, key: &MemberKey) -> [Self; 2] {
         let mut leader = Self {
@@ -85,13 +86,14 @@ impl Upload {
         [plan.digest().as_bytes(), &self.fields()].concat()
     }
 
-    /// SHA-256 of all that is signed but the plan: equal at both aggregators, and of this report alone.
+    /// Returns the SHA-256 of all signed fields except the plan. It is equal at both aggregators, and identifies this
+    /// report.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.fields()).into()
     }
 
-    /// The bytes that travel.
+    /// Encodes the upload.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = self.fields();
@@ -100,7 +102,7 @@ impl Upload {
         out
     }
 
-    /// Reads the bytes that travel: all of `bytes`.
+    /// Decodes an upload from all of `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
@@ -117,7 +119,8 @@ impl Upload {
         reader.end(upload)
     }
 
-    /// Refuses an upload that is not signed by a member of `plan` for a round of it, or whose share is not that of `role` in the signed report.
+    /// Checks that a member of `plan` signed the upload for a round of it. Its share must be that of `role` in the
+    /// signed report.
     ///
     /// # Errors
     ///

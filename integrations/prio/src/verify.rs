@@ -1,8 +1,8 @@
-//! Verification of one report by the two aggregators together. It has no memory: [`Aggregator`](crate::Aggregator) has one, and only it is safe for
-//! rounds of a federation.
+//! Verification of one report by both aggregators. It is stateless: only [`Aggregator`](crate::Aggregator) has state,
+//! and only it is safe for rounds of a federation.
 //!
-//! Both call [`Verifying::begin`], exchange their messages, and call [`finish`](Verifying::finish) with both, the leader's first. The same report, key
-//! and messages give the same bytes again.
+//! Both call [`Verifying::begin`], exchange their messages, and call [`finish`](Verifying::finish) with both, the
+//! leader's first. The same report, key and messages give the same bytes again.
 
 use crate::report::{InputShare, Report};
 use crate::{PrioError, Scheme};
@@ -16,12 +16,12 @@ type VerifierShare = <Prio3SumVec as prio::vdaf::Aggregator<32, 16>>::VerifierSh
 type AggregateShare = <Prio3SumVec as Vdaf>::AggregateShare;
 type OutputShare = <Prio3SumVec as Vdaf>::OutputShare;
 
-/// Which of the two an aggregator is.
+/// Role of an aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Its shares are whole vectors. It asks the helper.
+    /// Its shares are whole vectors. It sends requests to the helper.
     Leader,
-    /// Its shares are seeds, from which it makes its vectors.
+    /// Its shares are seeds, which expand to its vectors.
     Helper,
 }
 
@@ -33,7 +33,7 @@ impl Role {
         }
     }
 
-    /// Its name, which is that in its certificate.
+    /// Returns its name, as in its certificate.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Role {
         }
     }
 
-    /// The aggregator's part of a report.
+    /// Returns the aggregator's part of a report.
     #[must_use]
     pub fn share_of(self, report: &Report) -> &InputShare {
         match self {
@@ -52,7 +52,7 @@ impl Role {
     }
 }
 
-/// A report that is being verified.
+/// State of a report's verification.
 pub struct Verifying {
     scheme: Scheme,
     header: Header,
@@ -61,8 +61,8 @@ pub struct Verifying {
 }
 
 impl Verifying {
-    /// Begins to verify a report, of which the aggregator has `share`. Both aggregators have the same `verify_key`, 32 random bytes that no gateway
-    /// knows and no other round has.
+    /// Starts the verification of a report. The aggregator has the input share `share`. Both aggregators have the same
+    /// `verify_key`: 32 random bytes, hidden from gateways and used in no other round.
     ///
     /// # Errors
     ///
@@ -87,13 +87,13 @@ impl Verifying {
         Ok(Self { scheme: scheme.clone(), header: *header, state, message: message.get_encoded()? })
     }
 
-    /// The message for the other aggregator.
+    /// Returns the message for the other aggregator.
     #[must_use]
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// The aggregator's share of the update, if the proof holds. `messages` are the leader's and the helper's.
+    /// Returns the aggregator's share of the update, if the proof holds. `messages` are the leader's and the helper's.
     ///
     /// # Errors
     ///
@@ -118,13 +118,13 @@ pub struct SumShare {
 }
 
 impl SumShare {
-    /// The sum of no update.
+    /// Creates the sum of no updates.
     #[must_use]
     pub fn new(scheme: &Scheme) -> Self {
         Self { scheme: scheme.clone(), sum: scheme.vdaf.aggregate_init(&()) }
     }
 
-    /// Adds the share of an update, as [`Verifying::finish`] gave it.
+    /// Adds the share of an update, as [`Verifying::finish`] returned it.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl SumShare {
         self.sum.accumulate(&output).map_err(PrioError::Shares)
     }
 
-    /// Its bytes.
+    /// Encodes the share.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What gateways, aggregators and the network may do wrong: refused, and nothing is added.
+//! Possible faults of gateways, aggregators and the network. All are rejected, and nothing is added.
 
 #[path = "support/pair.rs"]
 mod support;
@@ -17,7 +17,7 @@ fn round() -> (Scheme, Vec<Report>) {
     (scheme, reports)
 }
 
-// An update of another configuration or round, a damaged one and a sum are no reports.
+// An update of another configuration or round, a damaged update and a sum are not reports.
 #[test]
 fn gateway_refuses_other_updates() {
     let (scheme, _) = round();
@@ -40,7 +40,7 @@ fn gateway_refuses_other_updates() {
     assert!(matches!(shard(&small, &good), Err(PrioError::OutOfRange { device: 1 })));
 }
 
-// Every field element of the leader's share that is changed, of the update or of its proof, breaks the proof.
+// A changed field element of the leader's share, in the update or its proof, breaks the proof.
 #[test]
 fn changed_shares_are_refused() {
     let (scheme, reports) = round();
@@ -65,7 +65,7 @@ fn changed_shares_are_refused() {
     }
 }
 
-// A report is of its device, round, nonce and public share.
+// A report is bound to its device, round, nonce and public share.
 #[test]
 fn report_is_bound_to_its_header() {
     let (scheme, reports) = round();
@@ -93,7 +93,7 @@ fn report_is_bound_to_its_header() {
     assert!(Pair::new(&scheme).add(&other).is_err());
 }
 
-// A message of the other aggregator that was changed or swapped breaks the verification.
+// A changed or swapped message of the other aggregator breaks the verification.
 #[test]
 fn changed_messages_are_refused() {
     let (scheme, reports) = round();
@@ -112,7 +112,7 @@ fn changed_messages_are_refused() {
     }
 }
 
-// Shares of other cohorts, of one aggregator, or damaged ones are no sum.
+// Shares of other cohorts, of one aggregator, or with damage do not give a sum.
 #[test]
 fn sums_need_one_cohort_of_both() {
     let (scheme, reports) = round();

@@ -1,4 +1,4 @@
-//! What aggregators remember, refuse and survive: both in one process, each with its folder.
+//! State, errors and recovery of aggregators. Both are in one process, each with its folder.
 
 #[path = "support/federation.rs"]
 mod federation;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The helper, asked through the bytes that travel.
+/// The helper, called through encoded messages.
 struct Local(Arc<Service>);
 
 impl Helper for Local {
@@ -76,7 +76,7 @@ fn refused(refusal: Refusal) -> [Answer; 2] {
     [Answer::Refused(refusal), Answer::Refused(refusal)]
 }
 
-/// The sum that the shares are of.
+/// Returns the sum of the shares.
 fn sum(of: &Federation, (cohort, [leaders, helpers]): &(ReportSet, [Vec<u8>; 2])) -> Vec<u8> {
     let scheme = Scheme::of_plan(&of.plan, cohort.round).unwrap();
     combine(&scheme, cohort.reports.len(), [leaders, helpers]).unwrap()
@@ -88,7 +88,8 @@ fn place() -> (tempfile::TempDir, Federation) {
     (folder, of)
 }
 
-// The sum is the one in clear, of the devices that reported; both answer with the same bytes again, after a restart as well.
+// The sum equals the sum in clear over the devices that reported. Both aggregators return the same bytes again, also
+// after a restart.
 #[test]
 fn sum_is_that_in_clear_and_stays() {
     for noise in [DeviceNoise::Local, DeviceNoise::Shares] {
@@ -108,7 +109,7 @@ fn sum_is_that_in_clear_and_stays() {
                 assert_eq!(both.collect(&of, round).unwrap(), collected);
             }
         }
-        // Rounds go up: 1 and 3 are passed.
+        // Rounds increase: 1 and 3 are passed.
         for round in [1, 3] {
             assert_eq!(both.send(of.uploads(1, round)), refused(Refusal::Passed));
             assert_eq!(both.collect(&of, round).unwrap_err(), Refusal::Passed);
@@ -121,7 +122,7 @@ fn sum_is_that_in_clear_and_stays() {
     }
 }
 
-// Reports of others than the round's members, and changed ones, count nowhere; the honest round is summed.
+// Changed reports, and reports of non-members of the round, count nowhere. The honest round is summed.
 #[test]
 fn forged_reports_do_not_count() {
     let (folder, of) = place();
@@ -130,7 +131,7 @@ fn forged_reports_do_not_count() {
     let report = shard(&scheme, &of.update(2, 1)).unwrap();
     let request = of.request(1);
     let sign = |report: &damper_prio::Report, request, key: &MemberKey| Upload::sign(&of.plan, request, report, key);
-    // Devices that the plan does not have, signed by a member or by a stranger.
+    // Devices outside the plan, signed by a member or by a stranger.
     let stranger = MemberKey::create(&folder.path().join("stranger")).unwrap();
     for device in [0, 5, 77, 1 << 40, u64::MAX] {
         let update = support::update_with(&of.plan.header(device, 1), device);
@@ -139,7 +140,7 @@ fn forged_reports_do_not_count() {
             assert_eq!(both.send(sign(&report, request, key)), refused(Refusal::Member), "{device}");
         }
     }
-    // Another member, or nobody, speaks for device 2.
+    // Another member, or a stranger, signs for device 2.
     for key in [of.key(1), &stranger] {
         assert_eq!(both.send(sign(&report, request, key)), refused(Refusal::Signature));
     }
@@ -162,7 +163,7 @@ fn forged_reports_do_not_count() {
     ] {
         assert_eq!(both.send(forged), refused(Refusal::Signature));
     }
-    // One share exchanged, or both for each other.
+    // One share exchanged, or both swapped.
     let [leaders, helpers] = good.clone();
     let mut changed = good.clone();
     changed[0].share.0[9] ^= 1;
@@ -170,7 +171,8 @@ fn forged_reports_do_not_count() {
     for forged in [[helpers, leaders], changed] {
         assert_eq!(both.send(forged), refused(Refusal::Share));
     }
-    // A member signs another report for the helper than for the leader; one whose proof does not hold; and another request.
+    // A member signs different reports for helper and leader. A report has an invalid proof. A report has another
+    // request.
     let again = sign(&shard(&scheme, &of.update(2, 1)).unwrap(), request, of.key(2));
     assert_eq!(both.send([good[0].clone(), again[1].clone()]), DONE);
     assert_eq!(both.send([again[0].clone(), good[1].clone()]), refused(Refusal::Counted));
@@ -192,14 +194,14 @@ fn forged_reports_do_not_count() {
     assert_eq!(both.send(sign(&short, of.request(2), of.key(2))), DONE);
     assert_eq!(both.send(of.uploads(3, 2)), DONE);
     assert_eq!(both.send(of.uploads(4, 2)), DONE);
-    // Two are left, and three are needed: nothing is fixed or charged.
+    // Two are left, and three are needed, so nothing is fixed or charged.
     assert_eq!(both.collect(&of, 2).unwrap_err(), Refusal::Small);
     assert_eq!(both.send(sign(&lie, of.request(2), of.key(1)))[0], Answer::Refused(Refusal::Proof));
     (1..=4).for_each(|device| assert_eq!(both.send(of.uploads(device, 3)), DONE));
     assert_eq!(sum(&of, &both.collect(&of, 3).unwrap()), of.sum_in_clear(&[1, 2, 3, 4], 3));
 }
 
-// A server that gives devices other parameters does not get them into one sum, nor a second sum of the others.
+// If a server gives devices different parameters, they do not get into one sum, and the others get no second sum.
 #[test]
 fn one_request_is_summed_once() {
     let (folder, of) = place();
@@ -215,7 +217,8 @@ fn one_request_is_summed_once() {
     assert_eq!(both.collect(&of, 0).unwrap(), collected);
 }
 
-// A charge that cannot be written releases nothing until the folder is opened again. A report that cannot be stored is not acknowledged.
+// A charge that cannot be written releases nothing until the folder is opened again. A report that cannot be stored is
+// not acknowledged.
 #[test]
 fn failed_writes_release_nothing() {
     let (folder, of) = place();
@@ -241,7 +244,7 @@ fn failed_writes_release_nothing() {
     assert!(ledger.contains("\"paid\":1"), "{ledger}");
 }
 
-// Before a cohort is fixed, a helper that lost its folder takes the same reports again.
+// Before a cohort is fixed, a helper that lost its folder accepts the same reports again.
 #[test]
 fn kept_reports_repair_an_open_round() {
     let (folder, of) = place();
@@ -258,7 +261,8 @@ fn kept_reports_repair_an_open_round() {
     assert_eq!(sum(&of, &both.collect(&of, 0).unwrap()), of.sum_in_clear(&[1, 2, 3, 4], 0));
 }
 
-// A member has one report: of a later round it replaces, of an earlier one it is refused. So a member fills no disk.
+// A member has one report. A later round's report replaces it, and an earlier round's is rejected. So a member cannot
+// fill a disk.
 #[test]
 fn member_has_one_report() {
     let (folder, of) = place();
@@ -274,7 +278,8 @@ fn member_has_one_report() {
     assert!(!names.iter().any(|name| name.ends_with(".key")) && names.contains(&"device-1".into()), "{names:?}");
 }
 
-// The aggregators' own rules, whatever the leader says: a helper fixes no small, unverified or second cohort.
+// The aggregators enforce their own rules against a dishonest leader: a helper fixes no small, unverified or second
+// cohort.
 #[test]
 fn helper_trusts_no_leader() {
     let (folder, of) = place();
@@ -303,11 +308,11 @@ fn helper_trusts_no_leader() {
     assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 3]))), Answer::Done);
     assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 4]))), Answer::Refused(Refusal::Cohort));
     assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 3, 4]))), Answer::Refused(Refusal::Cohort));
-    // The leader has another cohort in mind; the helper's stays.
+    // The leader has another cohort, and the helper's stays.
     assert_eq!(leader.collect(0, of.request(0)).unwrap_err(), Refusal::Passed);
 }
 
-// Each party may ask for its own part alone.
+// Each party may send only its own requests.
 #[test]
 fn parties_have_their_own_requests() {
     let (folder, of) = place();
@@ -338,7 +343,7 @@ fn parties_have_their_own_requests() {
     }
 }
 
-// Random and damaged messages of every party: no panic, no report, no key and no cohort comes of them.
+// Random and damaged messages of every party cause no panic, report, key or cohort.
 #[test]
 fn damaged_messages_change_nothing() {
     let (folder, of) = place();
@@ -378,7 +383,8 @@ fn damaged_messages_change_nothing() {
                 assert!(matches!(answer, Answer::Refused(_)), "{party:?} {answer:?} {bytes:?}");
             }
         }
-        // The leader is trusted for availability alone: it may name other keys of rounds that are not open yet, and pass rounds.
+        // The leader is trusted only for availability: it may set other keys of rounds that are not open yet, and pass
+        // rounds.
         if !matches!(bytes.first(), Some(2 | 3)) {
             both.helper.answer(Party::Leader, &bytes);
         }
@@ -389,7 +395,7 @@ fn damaged_messages_change_nothing() {
     assert_eq!(sum(&of, &collected), of.sum_in_clear(&[1, 2, 3, 4], 0));
 }
 
-// A gateway sends the very same report again, and no other one of a round.
+// A gateway sends exactly the same report again, and no other report of a round.
 #[test]
 fn gateway_keeps_one_report_a_round() {
     let (folder, of) = place();
@@ -412,7 +418,7 @@ fn gateway_keeps_one_report_a_round() {
     assert!(matches!(error(1, request, &update, 1), GatewayError::Passed { device: 1, kept: 2 }));
 }
 
-// At a fixed delay no report is made late, and a kept one is sent again at any time.
+// With a fixed delay no report is made late, and a stored report is sent again at any time.
 #[test]
 fn late_report_is_not_made() {
     let (folder, of) = place();

@@ -29,7 +29,7 @@ fn machines(noise: DeviceNoise, rounds: u32) -> (tempfile::TempDir, Machines) {
     (folder, machines)
 }
 
-// The first sum is that in clear, and so is the next one; a repeated command gives the same bytes.
+// The first sum equals that in clear, and so does the next. A repeated command returns the same bytes.
 #[test]
 fn honest_rounds_are_summed() {
     let (_folder, machines) = machines(DeviceNoise::Local, 3);
@@ -47,7 +47,7 @@ fn honest_rounds_are_summed() {
     assert!(text(&machines.upload(1, 0)).contains("sent a report for round 1 already"));
 }
 
-/// Kills and starts one of the aggregators at random moments, until `stop`; counts in `kills`.
+/// Kills and restarts one of the aggregators at random moments, until `stop`. Counts in `kills`.
 fn restart(machines: &Machines, stop: &AtomicBool, kills: &AtomicUsize) {
     let mut chance = Chance(7);
     while !stop.load(Ordering::Relaxed) {
@@ -57,14 +57,14 @@ fn restart(machines: &Machines, stop: &AtomicBool, kills: &AtomicUsize) {
     }
 }
 
-/// Uploads until it is acknowledged. A first gateway is killed on its way.
+/// Uploads until the report is acknowledged. A first gateway is killed during its upload.
 fn upload_patiently(machines: &Machines, device: u64, round: u32, tries: usize) -> bool {
     machines.upload_killed(device, round, Duration::from_millis(device * 37 + u64::from(round) * 13 % 100));
     (0..tries).any(|_| machines.upload(device, round).status.success())
 }
 
-// Aggregators are killed while gateways upload and two collectors collect. Each round has one sum, of one cohort, with every device that was
-// acknowledged.
+// Aggregators are killed while gateways upload and two collectors collect. Each round has one sum, of one cohort, with
+// every acknowledged device.
 #[test]
 fn restarts_give_one_sum_a_round() {
     let wanted: usize = std::env::var("DAMPER_PRIO_KILLS").map_or(50, |count| count.parse().unwrap());
@@ -77,7 +77,7 @@ fn restarts_give_one_sum_a_round() {
             let mut round = 0;
             while kills.load(Ordering::Relaxed) < wanted {
                 assert!(round < rounds);
-                // One device gives up after its first try.
+                // One device stops after its first try.
                 let shy = u64::from(round % 4) + 1;
                 let acknowledged: Vec<u64> = (1..=4)
                     .filter(|device| upload_patiently(&machines, *device, round, if *device == shy { 1 } else { 200 }))
@@ -97,7 +97,7 @@ fn restarts_give_one_sum_a_round() {
                     sums
                 });
                 assert!(sums.iter().all(|sum| *sum == sums[0]), "round {round}: two sums");
-                // The device that gave up may have been stored by both.
+                // Both may have stored the report of the device that stopped.
                 let [of_acknowledged, of_all] =
                     [&acknowledged[..], &[1, 2, 3, 4]].map(|devices| machines.of.sum_in_clear(devices, round));
                 assert!(sums[0] == of_acknowledged || sums[0] == of_all, "round {round}: {acknowledged:?}");
@@ -113,7 +113,7 @@ fn restarts_give_one_sum_a_round() {
     });
 }
 
-/// A connection to an aggregator with the certificate `file`.
+/// Connects to an aggregator with the certificate `file`.
 fn link(machines: &Machines, file: &str, as_party: Party, to: usize) -> std::io::Result<Link> {
     let at = |name: String| machines.folder.join("certificates").join(name);
     let ca = at("ca.crt".into());
@@ -123,7 +123,8 @@ fn link(machines: &Machines, file: &str, as_party: Party, to: usize) -> std::io:
     Link::connect(&AggregatorAddress { address, party, fingerprint: None, config: identity.client().unwrap() })
 }
 
-// Only a certificate of the federation's authority with the party's name may do that party's part. Pinned certificates have no stand-in.
+// Only a certificate of the federation's authority with the party's name can act as that party. A pinned certificate
+// cannot be replaced.
 #[test]
 fn other_certificates_are_refused() {
     let (folder, mut machines) = machines(DeviceNoise::Local, 2);
@@ -134,7 +135,7 @@ fn other_certificates_are_refused() {
     for device in 1..=3 {
         assert!(machines.upload(device, 0).status.success());
     }
-    // A gateway that collects, with its own certificate: the command refuses, and so does each aggregator.
+    // A gateway that collects with its own certificate: the command rejects it, and so does each aggregator.
     let error = machines.collect_as(0, &machines.tls("certificates", "gateway"), "b.sum").unwrap_err();
     assert!(error.contains("a certificate of gateway, not of collector"), "{error}");
     let patience = Patience::of_upload();
@@ -151,12 +152,12 @@ fn other_certificates_are_refused() {
         ] {
             match link(&machines, file, party, to).and_then(|mut link| link.ask(&request, patience)) {
                 Ok(answer) => assert_eq!(answer, Answer::Refused(Refusal::Certificate), "{file} {to}"),
-                // A report is longer than anything that a collector may send.
+                // A report is longer than any message of a collector.
                 Err(error) => assert!(matches!(request, AggregatorRequest::Upload(_)), "{file} {to} {error}"),
             }
         }
     }
-    // Of another authority: the aggregators refuse it, and a gateway refuses aggregators of another one.
+    // Another authority: the aggregators reject it, and a gateway rejects aggregators of another authority.
     let mut foreign = machines.tls("foreign", "collector");
     assert!(machines.collect_as(0, &foreign, "b.sum").unwrap_err().contains("certificates are of one authority"));
     foreign = machines.tls("foreign", "gateway");
@@ -164,12 +165,12 @@ fn other_certificates_are_refused() {
     let mut trusting = machines.tls("certificates", "gateway");
     trusting[1] = folder.path().join("foreign/ca.crt").display().to_string();
     assert!(!machines.upload_as(4, 0, &trusting, &[]).status.success());
-    // Two parties' names, or no party's.
+    // The names of two parties, or of none.
     for (file, found) in [("both", "no one party"), ("nobody", "no one party")] {
         let refused = machines.upload_as(4, 0, &machines.tls("certificates", file), &[]);
         assert!(text(&refused).contains(found), "{}", text(&refused));
     }
-    // A client that shows no certificate: openssl's.
+    // openssl as a client without a certificate.
     let shown = Command::new("openssl")
         .args(["s_client", "-ign_eof", "-connect", &machines.addresses[LEADER], "-CAfile"])
         .arg(certificates.join("ca.crt"))
@@ -178,7 +179,7 @@ fn other_certificates_are_refused() {
         .stderr(Stdio::piped())
         .spawn();
     let mut shown = shown.unwrap();
-    // A message that is answered if it arrives.
+    // A message that gets an answer if it arrives.
     let _ = shown.stdin.take().unwrap().write_all(&[1, 0, 0, 0, 0]);
     let shown = shown.wait_with_output().unwrap();
     assert!(text(&shown).contains("certificate required"), "{}", text(&shown));
@@ -198,11 +199,11 @@ fn other_certificates_are_refused() {
     let pinned = ["--leader-fingerprint", &leader, "--helper-fingerprint", &helper];
     let sent = machines.upload_as(4, 0, &gateway, &pinned);
     assert!(sent.status.success(), "{}", text(&sent));
-    // A stand-in for the leader, of the same authority.
+    // Another certificate for the leader, of the same authority.
     make_certificate(&certificates, "stand-in", "DNS:leader");
     let ask_as = |machines: &Machines, file: &str| {
         let mut link = link(machines, file, Party::Leader, HELPER).unwrap();
-        // A refusal that is sent before the request is heard, too.
+        // An error that is sent before the request is also received.
         thread::sleep(Duration::from_millis(300));
         link.ask(&AggregatorRequest::Key(1, [0; 32]), patience).unwrap()
     };
@@ -218,7 +219,7 @@ fn other_certificates_are_refused() {
     assert_eq!(machines.collect(0).unwrap(), machines.of.sum_in_clear(&[1, 2, 3, 4], 0));
 }
 
-// With a fixed delay a report leaves so long after the request, whenever the update was ready.
+// With a fixed delay a report is sent that long after the request, whenever the update was ready.
 #[test]
 fn report_leaves_at_the_fixed_delay() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +249,7 @@ fn report_leaves_at_the_fixed_delay() {
     assert_eq!(machines.collect(0).unwrap(), machines.of.sum_in_clear(&[1, 2, 3], 0));
 }
 
-// Each error is one line that says where, what and what to do.
+// Each error is one line with place, problem and fix.
 #[test]
 fn errors_are_one_line() {
     let (folder, machines) = machines(DeviceNoise::Local, 2);
@@ -310,19 +311,19 @@ fn errors_are_one_line() {
             !output.status.success() && said.starts_with("error: ") && said.contains(wanted),
             "{arguments}: {said}"
         );
-        // Those of the flags themselves are clap's.
+        // Errors of the flags themselves are clap's.
         assert!(said.trim_end().lines().count() == 1 || output.status.code() == Some(2), "{said}");
     }
     assert!(!path("x.sum").exists());
 }
 
-// Forged reports, noise instead of TLS, damaged messages, and clients that say nothing: the honest round is summed meanwhile.
+// Forged reports, noise instead of TLS, damaged messages, and silent clients. The honest round is summed meanwhile.
 #[test]
 fn attacks_do_not_stop_a_round() {
     let (_folder, machines) = machines(DeviceNoise::Local, 3);
     let patience = Patience::of_upload();
     let silent: Vec<TcpStream> = (0..100).map(|at| TcpStream::connect(&machines.addresses[at % 2]).unwrap()).collect();
-    // One certificate holds as many connections as it may.
+    // One certificate holds the maximum number of connections.
     make_certificate(&machines.folder.join("certificates"), "greedy", "DNS:gateway");
     let slow: Vec<Link> = (0..32).map(|at| link(&machines, "greedy", Party::Gateway, at % 2).unwrap()).collect();
     let full = link(&machines, "greedy", Party::Gateway, LEADER).and_then(|mut link| link.ask_bytes(&[9], patience));
@@ -353,7 +354,7 @@ fn attacks_do_not_stop_a_round() {
         let ended = gateway.ask_bytes(&vec![1; 1 << 20], patience);
         assert!(ended.is_err(), "{ended:?}");
     }
-    // A report of device 1 signed by device 2's owner.
+    // A report of device 1, signed by the owner of device 2.
     let scheme = damper_prio::Scheme::of_plan(&machines.of.plan, 0).unwrap();
     let report = damper_prio::shard(&scheme, &machines.of.update(1, 0)).unwrap();
     let forged = Upload::sign(&machines.of.plan, machines.of.request(0), &report, machines.of.key(2));
@@ -372,7 +373,7 @@ fn attacks_do_not_stop_a_round() {
     drop((silent, slow));
 }
 
-// A helper or a leader whose folder was removed: no second sum, and the next round is summed.
+// The folder of a helper or a leader is removed: no second sum, and the next round is summed.
 #[test]
 fn removed_folder_gives_no_second_sum() {
     let (folder, machines) = machines(DeviceNoise::Shares, 8);

@@ -1,4 +1,4 @@
-//! The steps of secure aggregation, with both aggregators in one process and without their memory.
+//! Steps of secure aggregation, with both aggregators in one process and without state.
 
 #[path = "support/pair.rs"]
 mod support;
@@ -9,7 +9,7 @@ use damper_core::update::{Header, PayloadWord, Update};
 use damper_prio::{Range, Scheme, shard};
 use support::{BITS, DIM, Pair, SAMPLES, of_board, plain_sum, update, update_of};
 
-/// The scheme of the round that an update is of.
+/// Returns the scheme of an update's round.
 fn scheme(bytes: &[u8]) -> Scheme {
     let header = *Update::parse(bytes).unwrap().header();
     let range = Range::fitting(header.expected_batch, header.grid_bits, header.sigma).unwrap();
@@ -30,7 +30,7 @@ fn sum_equals_plain_sum() {
     assert_eq!((sum.word(), *sum.header()), (PayloadWord::Sum, Header { device: 0, devices: 5, ..of_device }));
 }
 
-// A gateway shards what a board emits under QEMU; another device of the round is beside it.
+// A gateway shards an update that a board emitted under QEMU, together with another device of the round.
 #[test]
 fn board_update_is_aggregated() {
     let board = of_board();
@@ -42,7 +42,7 @@ fn board_update_is_aggregated() {
     pair.add(&report).unwrap();
     let bytes = pair.sum().unwrap();
     assert!(Update::parse(&bytes).unwrap().units().eq(plain_sum(&[board])));
-    // What the gateway sends.
+    // Bytes that the gateway sends.
     let (bits, len) = (24, 650);
     let estimate = 16 * len * bits;
     let leader = report.leader_bytes();
@@ -55,7 +55,8 @@ fn board_update_is_aggregated() {
     assert!(report.helper_bytes() < 400);
 }
 
-// One share alone has nothing of the update: the leader's shares of two reports of one update differ in all but a few places.
+// One share alone reveals nothing about the update: the leader's shares of two reports of one update differ almost
+// everywhere.
 #[test]
 fn shares_alone_are_fresh_randomness() {
     let bytes = update(1, 0, 3000);
@@ -67,8 +68,8 @@ fn shares_alone_are_fresh_randomness() {
     assert_ne!(a.helper, b.helper);
 }
 
-// Six devices share the noise; two drop out, and the sum has the noise that is priced for four. The difference from the sum without noise
-// has about the standard deviation of four shares.
+// Six devices share the noise, and two drop out. The sum has the noise that is accounted for with four. The difference
+// from the sum without noise has about the standard deviation of four shares.
 #[test]
 fn shares_of_noise_survive_dropouts() {
     const LEN: usize = 300;

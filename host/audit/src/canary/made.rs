@@ -1,11 +1,11 @@
-//! Canaries, and the coins that put them into the data.
+//! Canaries, and the Bernoulli trials that insert them into the data.
 
 use damper_core::noise::{Address, Generator, Purpose};
 use damper_train::inside::generator::RunGenerator;
 use rand_core::Rng;
 use serde::Serialize;
 
-/// The kinds of canaries.
+/// Kind of canaries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Canaries {
@@ -15,18 +15,18 @@ pub enum Canaries {
     Random,
 }
 
-/// Purposes of an audit's random words, by their step.
+/// Purposes of an audit's random streams, by their step.
 const COINS: u32 = 0;
 const COORDINATES: u32 = 1;
 const SIGNS: u32 = 2;
-/// Coins that share an address.
+/// Number of trials that share an address.
 const CHUNK: u32 = 1024;
 
 fn words(generator: &RunGenerator, step: u32, chunk: u32) -> impl Rng {
     generator.stream(Address { purpose: Purpose::Audit, step, chunk })
 }
 
-/// A fair coin for each canary: whether it is in the data.
+/// Returns a fair Bernoulli trial for each canary: true if it is in the data.
 pub(super) fn coins(generator: &RunGenerator, count: u32) -> Vec<bool> {
     let mut coins = Vec::with_capacity(count as usize);
     for chunk in 0..count.div_ceil(CHUNK) {
@@ -36,7 +36,7 @@ pub(super) fn coins(generator: &RunGenerator, count: u32) -> Vec<bool> {
     coins
 }
 
-/// A number below `bound`, each as likely.
+/// Returns a uniform number below `bound`.
 fn below(words: &mut impl Rng, bound: u64) -> u64 {
     let most = u64::MAX - u64::MAX % bound;
     loop {
@@ -47,7 +47,7 @@ fn below(words: &mut impl Rng, bound: u64) -> u64 {
     }
 }
 
-/// `count` different numbers below `of`.
+/// Returns `count` different numbers below `of`.
 fn different(words: &mut impl Rng, count: usize, of: usize) -> Vec<u32> {
     let mut all: Vec<u32> = (0..of as u32).collect();
     for at in 0..count {
@@ -58,16 +58,16 @@ fn different(words: &mut impl Rng, count: usize, of: usize) -> Vec<u32> {
     all
 }
 
-/// Gradients of canaries.
+/// Gradient directions of the canaries.
 pub(super) enum Directions {
-    /// The coordinate of each.
+    /// The coordinate of each canary.
     Dirac(Vec<u32>),
-    /// The signs of each, 64 a word.
+    /// The signs of each canary, 64 in a word.
     Random { signs: Vec<Vec<u64>>, dim: usize },
 }
 
 impl Directions {
-    /// Makes `count` canaries.
+    /// Draws the directions of `count` canaries.
     pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &RunGenerator) -> Self {
         match canaries {
             Canaries::Dirac => Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim)),
@@ -81,7 +81,7 @@ impl Directions {
         }
     }
 
-    /// Writes the gradient of `canary`, of this norm, to `out` (`[D]`).
+    /// Writes the gradient of `canary` with norm `norm` to `out` (`[D]`).
     pub(super) fn write(&self, canary: u32, norm: f32, out: &mut [f32]) {
         match self {
             Self::Dirac(coordinates) => {
@@ -97,7 +97,7 @@ impl Directions {
         }
     }
 
-    /// The released value along each canary's direction.
+    /// Returns the released value along each canary's direction.
     pub(super) fn along(&self, released: &dyn Fn(usize) -> f64) -> Vec<f64> {
         match self {
             Self::Dirac(coordinates) => coordinates.iter().map(|coordinate| released(*coordinate as usize)).collect(),
@@ -109,7 +109,7 @@ impl Directions {
         }
     }
 
-    /// The mean square of one direction along another.
+    /// Returns the mean square of one direction along another.
     pub(super) fn overlap(&self) -> f64 {
         match self {
             Self::Dirac(_) => 0.0,

@@ -1,30 +1,30 @@
-//! Noise over all courses: no block may repeat, and no two may correlate.
+//! Noise across all courses: no block may repeat, and no two may correlate.
 
 use super::chance::Products;
 use super::tests_of::Tests;
 use std::collections::HashSet;
 
-/// Coordinates of noise that are compared with those of other steps and runs.
+/// Number of noise coordinates that are compared with other steps and runs.
 const KEPT: usize = 1 << 16;
-/// Steps of which so many coordinates are kept.
+/// Number of steps for which these coordinates are stored.
 const KEPT_STEPS: usize = 8;
-/// Coordinates of a block that no two may share.
+/// Length of a noise block, in coordinates. No two blocks may be equal.
 const BLOCK: usize = 6;
-/// Cells of a block's numbers in one deviation: two blocks agree by chance once in 10²⁴.
+/// Cells per standard deviation for a block's values. Two blocks agree by chance with probability 10⁻²⁴.
 const CELLS: f64 = 4096.0;
 
-/// State kept across courses: noise that no other course may repeat.
+/// State across courses: noise that no other course may repeat.
 #[derive(Default)]
 pub(super) struct Across {
     blocks: HashSet<[u16; BLOCK]>,
-    /// Of each course, the noise of the first steps.
+    /// Noise of the first steps of each course.
     kept: Vec<(String, Vec<f32>)>,
     repeated: Option<String>,
     compared: u64,
 }
 
 impl Across {
-    /// The tests of all courses together.
+    /// Adds the tests across all courses.
     pub(super) fn conclude(self, tests: &mut Tests) {
         tests.law(
             "all courses: blocks of noise are distinct, over steps, chunks, purposes and restarts",
@@ -45,7 +45,7 @@ impl Across {
         }
     }
 
-    /// Notes the noise of a step: its blocks, and what is compared with other steps.
+    /// Records the noise of a step: its blocks, and the coordinates that are compared with other steps.
     pub(super) fn step(&mut self, step_loop: &str, number: u32, noise: &[f64]) {
         for (at, block) in noise.chunks(8).enumerate() {
             self.block(block, || {
@@ -64,7 +64,7 @@ impl Across {
             return;
         }
         self.compared += 1;
-        // Far out cells wrap.
+        // Cells far out wrap.
         let key = std::array::from_fn(|at| (noise[at] * CELLS).floor() as i64 as u16);
         if !self.blocks.insert(key) {
             self.repeated.get_or_insert_with(where_);

@@ -1,4 +1,4 @@
-//! The auditor: it runs the trainer on made data, observed, and records each course.
+//! The auditor: runs the trainer on synthetic data under observation, and records each course.
 
 use super::across::Across;
 use super::chance::draws_for;
@@ -15,27 +15,27 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The smallest deviation of the noise, as a share, that the usual audit finds at each step and coordinate.
+/// Default precision: the smallest relative deviation of the noise that the audit detects at each step and coordinate.
 pub const PRECISION: f64 = 0.01;
-/// Runs of a schedule of noise that is shorter than a course, at most.
+/// Maximum number of runs if a noise schedule is shorter than a course.
 pub(super) const RUNS: u32 = 1200;
-/// Seeds of a course's runs lie between its number times this and the next's.
+/// Distance between the seeds of two courses. The seeds of a course's runs start at its number times this.
 pub(super) const SEEDS: u64 = 10_000;
 /// Steps of the run of `restarts`.
 pub(super) const RESTARTED: u32 = 64;
 
-/// A course.
+/// Record of a course.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CourseRecord {
-    /// `own`, `wide`, …
+    /// Name: `own`, `wide`, …
     pub name: String,
-    /// Parameters of its network.
+    /// Number of parameters of its network.
     pub parameters: usize,
-    /// Made samples.
+    /// Number of synthetic samples.
     pub samples: usize,
-    /// Steps that were released.
+    /// Number of released steps.
     pub steps: u64,
-    /// Runs of the trainer, each with a key of its own.
+    /// Number of runs of the trainer, each with its own key.
     pub runs: u32,
 }
 
@@ -50,10 +50,11 @@ pub(super) struct Auditor<'a> {
 }
 
 impl Auditor<'_> {
-    /// Steps of a run that a schedule of noise or correlated noise allows: beyond its end it means nothing.
+    /// Returns the steps of a run, limited by its noise schedule or correlated noise, which are undefined after their
+    /// end.
     pub(super) fn steps(run: &Run, wanted: u64) -> u32 {
         let most = match run.price.terms.noise_schedule {
-            // Long runs are whitened in quadratic time.
+            // Whitening takes quadratic time in the number of steps.
             _ if run.price.terms.correlated.is_some() => run.price.terms.steps.max(RESTARTED),
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
             _ => run.price.terms.steps,
@@ -64,25 +65,25 @@ impl Auditor<'_> {
         u32::try_from(wanted).unwrap_or(u32::MAX).clamp(least.min(most), most)
     }
 
-    /// Gradients a drawn sample takes.
+    /// Returns the number of gradients per drawn sample.
     pub(super) fn points(run: &Run) -> f64 {
         run.config.method.filter.gradients_per_sample() as f64
     }
 
-    /// `run` with the made network.
+    /// Returns `run` with the synthetic network.
     pub(super) fn on(run: &Run, linear: Linear, samples: usize, spoilt: bool, steps: u64) -> Result<Run, TrainError> {
         let data: Split = linear.data(samples, run.config.method.threshold.clip(), spoilt);
         run.on_network(linear.model(), data, Self::steps(run, steps))
     }
 
-    /// The share of the usual draws that a coarser audit takes.
+    /// Returns the share of the default number of draws at this precision, at most 1.
     pub(super) fn share(&self) -> f64 {
         (PRECISION / self.precision).powi(2).clamp(0.125, 1.0)
     }
 
-    /// `made` at no cost, with no release but of its steps.
+    /// Returns `made` with the RDP accountant, a plan of one event, and no release except its steps.
     pub(super) fn priced(&self, mut made: Run) -> Result<Run, TrainError> {
-        // The course costs nothing, and what is told of it is not shown: the faster accountant, and a price of one event.
+        // The privacy cost of the course is not reported: use the faster accountant, and one event.
         let config = &mut made.config;
         (config.accountant, config.record) = (Accountant::Rdp, None);
         (config.evaluate_every, config.stop_early) = (None, None);
@@ -92,7 +93,7 @@ impl Auditor<'_> {
         Ok(made)
     }
 
-    /// `made` with the key of run `index` of the course.
+    /// Returns `made` with the key of run `index` of the course.
     pub(super) fn keyed(&self, made: &Run, index: u32) -> Run {
         let mut one = made.clone();
         let index = self.courses.len() as u64 * SEEDS + u64::from(index);
@@ -100,7 +101,8 @@ impl Auditor<'_> {
         one
     }
 
-    /// Folders of the runs of a course. The ledger of made data is worth no disk: it is kept in memory where memory is a folder.
+    /// Creates the folders of the runs of a course, in a RAM disk if possible. The ledger of synthetic data needs no
+    /// disk.
     pub(super) fn folders(&self) -> Result<Folders, TrainError> {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(|error| {
             TrainError::Run(format!("no temporary folder ({error}): set TMPDIR to one that can be written"))
@@ -129,7 +131,7 @@ impl Auditor<'_> {
         self.courses.push(record);
     }
 
-    /// Runs the trainer so many times, observed.
+    /// Runs the trainer repeatedly under observation.
     pub(super) fn step_loop(
         &mut self,
         name: &str,
@@ -163,14 +165,14 @@ impl Auditor<'_> {
     }
 }
 
-/// Eighteen parameters.
+/// The small network: eighteen parameters.
 pub(super) const SMALL: Linear = Linear { features: 3, classes: 3 };
 
-/// The folders of a course.
+/// Folders of a course.
 pub(super) struct Folders(tempfile::TempDir);
 
 impl Folders {
-    /// An empty one for run `index`.
+    /// Creates an empty folder for run `index`.
     pub(super) fn next(&self, index: u32) -> Result<PathBuf, TrainError> {
         let folder = self.0.path().join(index.to_string());
         std::fs::create_dir_all(&folder).map_err(|error| TrainError::Run(format!("{}: {error}", folder.display())))?;

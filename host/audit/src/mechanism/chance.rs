@@ -1,25 +1,25 @@
-//! Upper bounds on p-values, each by a theorem or by exact summation.
+//! Upper bounds on p-values, each from a theorem or from an exact sum.
 //!
 //! | figure | bound |
 //! | --- | --- |
 //! | `Σ z²` of `n` draws | Chernoff: `exp(−n/2·(r − 1 − ln r))`, `r = Σ z²/n`, on each side |
 //! | `Σ z` | `exp(−(Σ z)²/2n)`, on each side: draws are subgaussian |
 //! | `Σ z·z'` of independent pairs | Chernoff with `E[exp(λzz')] ≤ (1 − λ²)^(−1/2)` |
-//! | a count of coins | the binomial's tails, summed |
-//! | the number of draws beyond a bound, the largest one | the binomial's tails, at the probability of a normal, moved by what a grid and floats round |
+//! | a count of Bernoulli trials | the binomial's tails, summed |
+//! | draws beyond a bound, the largest draw | binomial tails at a normal's probability, shifted by rounding |
 //!
-//! The discrete Gaussian: by Poisson summation `E[exp(λz²)] ≤ (1 − 2λ)^(−1/2)` for `λ > 0`, and for `λ < 0` it is above that by a
-//! factor below `1 + 3·exp(−2π²s²)`, `s` the deviation in grid units of a normal that is at most three times narrower. The
-//! trainer refuses a σ below 50 units, for which that factor differs from 1 by less than 1e-300. It is subgaussian with parameter σ
-//! (Canonne, Kamath and Steinke 2020, fact 21).
+//! For the discrete Gaussian, Poisson summation gives `E[exp(λz²)] ≤ (1 − 2λ)^(−1/2)` for `λ > 0`. For `λ < 0` the mean
+//! exceeds that by a factor below `1 + 3·exp(−2π²s²)`. Here `s` is the deviation, in grid units, of a normal that is at
+//! most three times narrower. The trainer rejects a σ below 50 units, so that factor differs from 1 by less than
+//! 1e-300. The discrete Gaussian is subgaussian with parameter σ (Canonne, Kamath and Steinke 2020, fact 21).
 
-/// The figures of draws that are normal with mean 0 and deviation 1.
+/// Statistics of draws from a normal with mean 0 and deviation 1.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Moments {
     pub(super) count: u64,
     pub(super) sum: f64,
     pub(super) squares: f64,
-    /// Draws farther out than each of [`FAR`].
+    /// Number of draws beyond each bound of [`FAR`].
     pub(super) out: [u64; FAR.len()],
 }
 
@@ -40,7 +40,7 @@ impl Moments {
         }
     }
 
-    /// The p-value of `Σ z²`, where rounding may have changed it by a share of `slack`.
+    /// Returns the p-value of `Σ z²`, if rounding may have changed it by a relative error of `slack`.
     pub(super) fn of_squares(&self, slack: f64) -> f64 {
         let n = self.count as f64;
         let ratio = self.squares / n;
@@ -48,20 +48,21 @@ impl Moments {
         if self.count == 0 {
             return 1.0;
         }
-        // `min` and `max` drop a NaN, so the ratio itself is looked at.
+        // `min` and `max` drop a NaN, so check the ratio itself.
         if !ratio.is_finite() || nearer <= 0.0 {
             return 0.0;
         }
         p_value(2.0 * (-n / 2.0 * (nearer - 1.0 - nearer.ln())).exp())
     }
 
-    /// The p-value of `Σ z`.
+    /// Returns the p-value of `Σ z`.
     pub(super) fn of_sum(&self) -> f64 {
         let n = self.count as f64;
         if self.count == 0 { 1.0 } else { p_value(2.0 * (-self.sum * self.sum / (2.0 * n)).exp()) }
     }
 
-    /// The p-values of the numbers of draws that lie beyond each of [`FAR`]: none there refutes as well as too many.
+    /// Returns the p-values of the numbers of draws beyond each bound of [`FAR`], two-sided: too few refute as well as
+    /// too many.
     pub(super) fn of_tails(&self, slack: TailSlack) -> [f64; FAR.len()] {
         std::array::from_fn(|at| {
             let (low, high) = slack.beyond(FAR[at]);
@@ -69,7 +70,7 @@ impl Moments {
         })
     }
 
-    /// The deviation of the draws.
+    /// Returns the deviation of the draws.
     pub(super) fn deviation(&self) -> f64 {
         (self.squares / self.count.max(1) as f64).sqrt()
     }
@@ -82,18 +83,20 @@ impl Moments {
     }
 }
 
-/// What may be off in the probability of a draw beyond a bound.
+/// Permitted error in the probability of a draw beyond a bound.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TailSlack {
-    /// So many deviations may a bound lie elsewhere: a grid unit, and what floats round.
+    /// Permitted shift of the bound, in deviations: a grid unit and the rounding of floats.
     pub(super) shift: f64,
-    /// And so much the probability itself.
+    /// Permitted error of the probability itself.
     pub(super) chance: f64,
 }
 
 impl TailSlack {
-    /// The least and the largest probability of a draw farther out than `bound`. A discrete Gaussian's is between the normal's a grid unit
-    /// farther out and a grid unit nearer, for its weights fall from there on.
+    /// Returns the least and the largest probability of a draw beyond `bound`.
+    ///
+    /// For a discrete Gaussian, the bounds are a normal's probabilities a grid unit farther out and a grid unit nearer.
+    /// They hold because its weights decrease from there.
     pub(super) fn beyond(self, bound: f64) -> (f64, f64) {
         let least = outside(bound + self.shift) - self.chance;
         let most = outside((bound - self.shift).max(0.0)) + self.chance;
@@ -101,23 +104,23 @@ impl TailSlack {
     }
 }
 
-/// `P[|Z| > x]` of a normal.
+/// Returns `P[|Z| > x]` of a normal.
 pub(super) fn outside(x: f64) -> f64 {
     libm::erfc(x / std::f64::consts::SQRT_2)
 }
 
-/// The density of a normal.
+/// Returns the density of a normal.
 pub(super) fn density(x: f64) -> f64 {
     (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// NaN never counts as chance.
+/// Returns `bound` as a p-value. A NaN is not chance: it gives 0.
 fn p_value(bound: f64) -> f64 {
-    // Not by `min` alone, which drops a NaN.
+    // `min` alone drops a NaN.
     if bound.is_nan() { 0.0 } else { bound.min(1.0) }
 }
 
-/// Sums of products of independent pairs.
+/// Sum of products of independent pairs.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Products {
     pub(super) count: u64,
@@ -134,48 +137,50 @@ impl Products {
         self.sum / self.count.max(1) as f64
     }
 
-    /// The p-value.
+    /// Returns the p-value.
     pub(super) fn p(&self) -> f64 {
         let n = self.count as f64;
         let rho = (self.sum / n).abs();
         if self.count == 0 || rho == 0.0 {
             return 1.0;
         }
-        // The λ that makes the bound least.
+        // The λ that minimises the bound.
         let lambda = ((1.0 + 4.0 * rho * rho).sqrt() - 1.0) / (2.0 * rho);
         p_value(2.0 * (-n * (lambda * rho + 0.5 * (1.0 - lambda * lambda).ln())).exp())
     }
 }
 
-/// The error of a deviation of `n` draws that is found with probability 0.999 among some thousands of tests.
+/// Returns the relative error in the deviation of `n` draws that some thousands of tests detect with probability 0.999.
 pub(super) fn detected(n: u64) -> f64 {
     5.1 * (2.0 / n.max(1) as f64).sqrt()
 }
 
-/// The error of a deviation of `n` draws that is found with probability 0.999 at this level, where the sum of squares is what is tested.
+/// Returns the relative error in the deviation of `n` draws that the sum of squares detects with probability 0.999 at
+/// this level.
 pub(super) fn detected_at(n: u64, level: f64) -> f64 {
-    // 5.1 is of a level of 2.5e-10: 6.4 deviations, 3.1 for what is missed, and a little for the bound.
+    // 5.1 belongs to a level of 2.5e-10: 6.4 deviations, 3.1 for the probability of a miss, and a little for the bound.
     let share = ((2.0 * (2.0 / level).ln()).sqrt() + 3.1) / ((2.0f64 * (2.0f64 / 2.5e-10).ln()).sqrt() + 3.1);
     share * detected(n)
 }
 
-/// Draws that show a share of `precision`.
+/// Returns the number of draws that detect a relative error of `precision`.
 pub(super) fn draws_for(precision: f64) -> u64 {
     (2.0 * (5.1 / precision).powi(2)).ceil() as u64
 }
 
-/// The exact two-sided p-value of `k` heads of `n` coins at a probability of `p`: twice the smaller tail.
+/// Returns the exact two-sided p-value of `k` successes in `n` trials at probability `p`: twice the smaller tail.
 pub(super) fn binomial(k: u64, n: u64, p: f64) -> f64 {
     binomial_between(k, n, p, p)
 }
 
-/// The same where the probability is known to lie from `low` to `high`: few heads are likeliest at `low`, many at `high`.
+/// Returns the same if the probability lies between `low` and `high`. Few successes are most likely at `low`, many at
+/// `high`.
 pub(super) fn binomial_between(k: u64, n: u64, low: f64, high: f64) -> f64 {
     let (low, high) = (low.max(0.0), high.min(1.0));
     (2.0 * tail(k, n, low, false).min(tail(k, n, high, true))).min(1.0)
 }
 
-/// `P[X ≥ k]`, or `P[X ≤ k]`, `X ~ Binomial(n, p)`, from above.
+/// Returns an upper bound on `P[X ≥ k]`, or on `P[X ≤ k]`, `X ~ Binomial(n, p)`.
 pub(super) fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
     if p <= 0.0 {
         return f64::from(if above { k == 0 } else { true });
@@ -184,7 +189,7 @@ pub(super) fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
         return f64::from(if above { true } else { k == n });
     }
     let (nf, kf, mean) = (n as f64, k as f64, n as f64 * p);
-    // The tail that holds the mean is at least a quarter, or is found as what the other leaves.
+    // The tail that holds the mean is at least a quarter, so 1 is a close bound.
     if (above && kf <= mean) || (!above && kf >= mean) {
         return 1.0;
     }
@@ -207,11 +212,11 @@ pub(super) fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
             at -= 1.0;
         }
     }
-    // The rounding of the logarithms is far below this.
+    // The rounding error of the logarithms is far below this.
     (first.exp() * sum * (1.0 + 1e-6)).min(1.0)
 }
 
-/// `ln n!`: summed to 255, from there by Stirling's series.
+/// Returns `ln n!`: a sum up to 255, then Stirling's series.
 fn ln_factorial(n: u64) -> f64 {
     if n < 256 {
         return (2..=n).map(|i| (i as f64).ln()).sum();
@@ -221,7 +226,9 @@ fn ln_factorial(n: u64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + tail
 }
 
-/// The probability that two samples have the same draws in `trials` steps, and `drawn` or more of them (or as few, at a rate above a half).
+/// Returns the probability that two samples have the same draws in all of `trials` steps, `drawn` or more of them.
+///
+/// At a rate above a half, it is `drawn` or fewer.
 pub(super) fn same(trials: u64, drawn: u64, rate: f64) -> f64 {
     let (rate, drawn) = if rate <= 0.5 { (rate, drawn) } else { (1.0 - rate, trials - drawn) };
     let both = rate * rate;
@@ -270,7 +277,7 @@ mod tests {
                     assert!(between >= binomial(k, n, truth), "{k} of {n} at {truth} ± {slack}: {between}");
                 }
             }
-            // What is expected at either end is no surprise.
+            // An expected value at either end of the range is not significant.
             for truth in [(p - slack).max(0.0), p + slack] {
                 let between = binomial_between((n as f64 * truth).round() as u64, n, p - slack, p + slack);
                 assert!(between > 0.5, "{n} at {truth}: {between}");
@@ -286,7 +293,7 @@ mod tests {
         assert!((ln_factorial(300) - sum).abs() < 1e-9);
     }
 
-    /// Normal draws from the sum of twelve uniforms would have no tails: by Box and Muller, of a fixed seed.
+    /// Returns normal draws by Box and Muller with a fixed seed. A sum of twelve uniforms would have no tails.
     fn normal(count: usize, deviation: f64) -> Moments {
         let mut random = Random(11);
         let mut moments = Moments::default();
@@ -297,7 +304,7 @@ mod tests {
         moments
     }
 
-    /// Smallest p-value that is taken for chance where some thousands of tests share 1e-6.
+    /// Smallest p-value that counts as chance if some thousands of tests share 1e-6.
     const LEVEL: f64 = 1e-6 / 4000.0;
 
     // A deviation of 1 % is detected in the stated number of draws.
@@ -329,7 +336,7 @@ mod tests {
         }
     }
 
-    // Ten million draws with nothing beyond 4.5 deviations are refuted; what few draws may miss is not.
+    // Ten million draws without a value beyond 4.5 deviations are refuted. Values that few draws may miss are not.
     #[test]
     fn missing_tails_are_refuted() {
         let cut = |count| {
@@ -355,7 +362,7 @@ mod tests {
         assert_eq!((broken.of_squares(1e-6), broken.of_sum()), (0.0, 0.0));
     }
 
-    // Equal draws correlate, and independent ones do not.
+    // Equal draws correlate. Independent draws do not.
     #[test]
     fn only_equal_draws_correlate() {
         let mut random = Random(3);
@@ -386,7 +393,7 @@ mod tests {
                     })
                     .sum();
                 let found = same(4, drawn, rate);
-                // The half with the mean counts whole.
+                // The tail with the mean counts as 1.
                 let whole: f64 = (rate * rate + (1.0 - rate) * (1.0 - rate)).powi(4) * (1.0 + 2e-6);
                 assert!(found >= exact && found <= whole, "{rate} {drawn}: {found} {exact}");
             }

@@ -11,23 +11,24 @@ use damper_train::inside::generator;
 use damper_train::inside::step_loop;
 use damper_train::{Run, TrainError};
 
-/// Samples that a course may draw in all, gradients at several points counted as often.
+/// Maximum number of drawn samples of a course. Gradients at several evaluation points count separately.
 const GRADIENTS: f64 = 2e5;
-/// Numbers that made data may have.
+/// Maximum number of values in synthetic data.
 const NUMBERS: usize = 1 << 24;
-/// Made samples of `draws` are as many as the run's, at least three chunks of coins, of which the last is not full; and at most so many.
+/// Minimum number of synthetic samples of `draws`: at least three chunks of trials, the last not full. The usual number
+/// is the run's. [`MOST_SAMPLES`] is the maximum.
 const SAMPLES: usize = 2100;
 const MOST_SAMPLES: usize = 1 << 22;
-/// Draws of `tails`: at the usual precision cut tails are found at 5 deviations, and at 4.6 at any.
+/// Draws of `tails`. They detect truncated tails at 5 deviations at the default precision, and at 4.6 at any precision.
 const FAR_DRAWS: (f64, f64) = (1.05e7, 4.2e7);
-/// Steps of a run of `tails` with correlated noise, which takes the rows before to turn back.
+/// Steps of a run of `tails` with correlated noise. Whitening needs the earlier rows.
 const FAR_STEPS: u32 = 16;
 /// Steps of `own` and of `wide`.
 const OWN_STEPS: u32 = 48;
 const WIDE_STEPS: u32 = 6;
 
 impl Auditor<'_> {
-    /// The user's network on made samples, about eight a step.
+    /// Runs the user's network on synthetic samples, about eight in a step.
     pub(super) fn own(&mut self, run: &Run) -> Result<(), TrainError> {
         let train = &run.data.train;
         let numbers: usize = train.features().iter().map(|features| features.shape.iter().product::<usize>()).sum();
@@ -47,7 +48,7 @@ impl Auditor<'_> {
         self.step_loop("wide", &made, Some(linear), 1, true)
     }
 
-    /// Coins, sums and counts.
+    /// Tests Bernoulli trials, sums and counts.
     pub(super) fn draws(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
         let samples = run.data.train.len().clamp(SAMPLES, MOST_SAMPLES);
@@ -57,7 +58,7 @@ impl Auditor<'_> {
         self.step_loop("draws", &made, Some(linear), 1, false)
     }
 
-    /// The draws of the run's own samples.
+    /// Tests the draws of the run's own samples.
     pub(super) fn samples(&mut self, run: &Run) -> Result<(), TrainError> {
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
         let generator = generator::fresh(seed)?;
@@ -74,7 +75,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    /// Noise far out, of steps without a sample.
+    /// Tests the far tails of the noise, on steps without a sample.
     pub(super) fn tails(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = Linear { features: 256, classes: 256 };
         let draws = (FAR_DRAWS.1 * (PRECISION / self.precision).powi(2)).clamp(FAR_DRAWS.0, FAR_DRAWS.1);
@@ -96,7 +97,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    /// Four lives of a run.
+    /// Tests four lives of a run.
     pub(super) fn restarts(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = Linear { features: 40, classes: 40 };
         let made = self.priced(Self::on(run, linear, 1, false, RESTARTED.into())?)?;

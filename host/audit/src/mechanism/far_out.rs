@@ -1,7 +1,9 @@
-//! Noise far out: as many draws beyond each bound as a normal has, none missing, none too often, and the largest one where it should be.
+//! Far tails of the noise: the number of draws beyond each bound, repeated values, and the largest draw, against a
+//! normal.
 //!
-//! No sample is drawn, so a step costs its noise alone. Tails that are cut or clamped show by draws that are missing beyond the cut, and
-//! clamped ones by a value that comes too often, too. A value is a cell of 2⁻¹⁹ deviations, or of four grid units if those are wider.
+//! No sample is drawn, so a step takes only the time of its noise. Truncated or clamped tails lack draws beyond the
+//! limit. Clamped tails also repeat one value too often. A value is a cell of 2⁻¹⁹ deviations, or of four grid units if
+//! those are wider.
 
 use super::chance::{FAR, Moments, density, outside, tail};
 use super::power::Power;
@@ -11,16 +13,16 @@ use damper_train::inside::observe::{Given, Observer, Summed};
 use damper_train::inside::step_loop::StepSum;
 use damper_train::{NoiseKind, Run};
 
-/// Draws that are compared with one another for values that come too often.
+/// Number of draws that are compared with one another to find repeated values.
 const COMPARED: usize = 1 << 21;
-/// Farther out than any draw.
+/// A bound farther out than any draw.
 const FARTHEST: f64 = 20.0;
 
-/// The noise of steps without a sample.
+/// Noise of steps without a sample.
 pub(super) struct FarOut<'a> {
     run: &'a Run,
     whitened: Option<Whitened>,
-    /// The deviation of the open step, and the clip.
+    /// Deviation of the open step, and its clip.
     deviation: f64,
     clip: f64,
     is_empty: bool,
@@ -48,7 +50,7 @@ impl<'a> FarOut<'a> {
         }
     }
 
-    /// The next run begins.
+    /// Starts the next run.
     pub(super) fn again(&mut self) {
         self.whitened.iter_mut().for_each(Whitened::again);
     }
@@ -61,11 +63,11 @@ impl<'a> FarOut<'a> {
         }
     }
 
-    /// The tests of the course.
+    /// Adds the tests of the course.
     pub(super) fn conclude(mut self, tests: &mut Tests) {
         let draws = self.moments.count;
         let mut slack = self.slack.tails;
-        // What a float of 24 bits rounds of the largest draw.
+        // Rounding of the largest draw to a 24-bit float.
         slack.shift += 1e-6 * self.whitened.as_ref().map_or(1.0, Whitened::weight);
         tests.law("tails: no sample is drawn", draws, (!self.is_empty).then(|| "a sum that is not zero".into()));
         let what = "tails: as many draws beyond each bound as of a normal";
@@ -93,7 +95,8 @@ impl<'a> FarOut<'a> {
     }
 }
 
-/// The p-value of the largest of `draws` draws, where a draw lies farther out with a probability between these.
+/// Returns the p-value of the largest of `draws` draws. A draw lies farther out with a probability between `least` and
+/// `most`.
 fn largest(draws: u64, largest: f64, (least, most): (f64, f64)) -> f64 {
     if !largest.is_finite() {
         return 0.0;
@@ -103,13 +106,13 @@ fn largest(draws: u64, largest: f64, (least, most): (f64, f64)) -> f64 {
     (2.0 * below.min(above)).min(1.0)
 }
 
-/// The largest probability of the cell whose nearer end is `near` deviations out.
+/// Returns the largest probability of the cell that starts `near` deviations out.
 fn chance(near: f64, width: f64, shift: f64) -> f64 {
-    // Of a grid unit more, and of neighbours that a float rounds here.
+    // One grid unit more, and neighbours that a float rounds into this cell.
     density((near - shift).max(0.0)) * (width + 2.0 * shift) * (1.0 + 1e-6)
 }
 
-/// The p-value of the cell that has too many draws, the cell, and how many it has.
+/// Returns the p-value of the cell with too many draws, the cell, and its number of draws.
 fn most_often(cells: &mut [i64], width: f64, shift: f64) -> (f64, i64, u64) {
     cells.sort_unstable();
     let (draws, of) = (cells.len() as u64, 2.0 * FARTHEST / width);
@@ -119,7 +122,7 @@ fn most_often(cells: &mut [i64], width: f64, shift: f64) -> (f64, i64, u64) {
         let near = if cell >= 0 { cell as f64 } else { (cell + 1).unsigned_abs() as f64 } * width;
         let chance = chance(near, width, shift).min(1.0);
         let mean = draws as f64 * chance;
-        // Others are no surprise.
+        // Lower counts are not significant.
         if came >= 3 && came as f64 > mean + 4.0 * mean.sqrt() {
             let p = (of * tail(came, draws, chance, true)).min(1.0);
             if p < least.0 {
@@ -141,7 +144,7 @@ impl Observer for FarOut<'_> {
     }
 
     fn given(&mut self, given: Given<'_>) {
-        // A released number is the noise in clips, over the batch size.
+        // A released value is the noise in clips, divided by the batch size.
         let scale = match self.run.config.noise {
             NoiseKind::Discrete => {
                 let units = (1u32 << self.run.config.grid_bits) as f32;

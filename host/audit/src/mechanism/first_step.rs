@@ -1,17 +1,17 @@
-//! The noise of a run's first step, which a release before it must not have.
+//! Noise of a run's first step. An earlier release must not have the same noise.
 
 use super::seen::assumed;
 use damper_train::inside::observe::{Given, Summed};
 use damper_train::inside::step_loop::StepSum;
 use damper_train::{NoiseKind, Run};
 
-/// Sees the first step of a run.
+/// Observes the first step of a run.
 pub(super) struct FirstStep<'a> {
     run: &'a Run,
-    /// The sum before the noise, in its words, and the clip.
+    /// The sum before the noise, in its units, and the clip.
     open: Vec<f64>,
     clip: f64,
-    /// The noise of each coordinate, in its deviations; empty before the release.
+    /// Noise of each coordinate, in its deviations. Empty before the release.
     pub(super) noise: Vec<f64>,
 }
 

@@ -1,8 +1,9 @@
-//! Noisy figures of held-out rows (`test_metrics` private), on made rows of known figures: their noise, their sums, their charges, and how far
-//! one row moves them.
+//! Noisy figures of held-out rows (`test_metrics` private), on synthetic rows with known figures: noise, sums, charges,
+//! and the sensitivity to one row.
 //!
-//! The run is the trainer's own, evaluated after each step. At the row of zeros the logits are equal, so the first class answers and the loss
-//! is the logarithm of the classes; a row that is not a number counts as much as a row can.
+//! The run is the trainer's own, evaluated after each step. At the row of zeros the logits are equal, so the first
+//! class is predicted. The loss is then the logarithm of the number of classes. A row with a NaN counts as much as any
+//! row can.
 
 use super::made::Linear;
 use super::released::{ReleasedNoise, paid};
@@ -15,29 +16,29 @@ use damper_train::inside::observe::{Given, Observer, Summed};
 use damper_train::{PrivateMetrics, Run};
 use std::path::{Path, PathBuf};
 
-/// A held-out row: the number in each of its columns, and its label.
+/// A held-out row: the value in each of its columns, and its label.
 pub(super) type Row = (f32, i64);
 
-/// The rows of the base: right, wrong, and not a number.
+/// Rows of the base: correct, wrong, and NaN.
 pub(super) const ROWS: [Row; 3] = [(0.0, 0), (0.0, 1), (f32::NAN, 0)];
 
-/// Rows that are added to the base, each of which may move a sum by one.
+/// Rows that are added to the base. Each may move a sum by one.
 pub(super) const ADDED: [Row; 4] = [(f32::NAN, 0), (0.0, 0), (1e30, 1), (-1e30, 2)];
 
-/// Made held-out rows.
+/// Returns the synthetic held-out rows.
 pub(super) fn data(linear: Linear, rows: &[Row]) -> Split {
     let values = rows.iter().flat_map(|(x, _)| std::iter::repeat_n(*x, linear.features)).collect();
     let labels = Labels::Classes { shape: vec![], values: rows.iter().map(|(_, label)| *label).collect() };
     Split::made(rows.len(), vec![Features { shape: vec![linear.features], values: Numbers::F32(values) }], labels)
 }
 
-/// The sums of right answers and of losses that [`ROWS`] add.
+/// Returns the sums of correct predictions and of losses over [`ROWS`].
 fn sums(linear: Linear, loss_bound: f32) -> [f64; 2] {
     let loss = (linear.classes as f64).ln() / f64::from(loss_bound);
     [2.0, 2.0 * loss.clamp(-1.0, 1.0) + 1.0]
 }
 
-/// Sees the releases of runs.
+/// Observes the releases of runs.
 pub(super) struct SeenFigures<'a> {
     run: &'a Run,
     metrics: &'a PrivateMetrics,
@@ -45,12 +46,12 @@ pub(super) struct SeenFigures<'a> {
     folder: PathBuf,
     /// All noisy sums of the run.
     pub(super) released: Vec<[f64; 2]>,
-    /// Releases that no charge covered, or that are not on the grid.
+    /// First release that no charge covered, or that is not on the grid.
     unpaid: Option<String>,
     uneven: Option<String>,
     noise: ReleasedNoise,
     before: Option<[f64; 2]>,
-    /// The noise of the step before the release, of two coordinates.
+    /// Noise of the step before the release, of two coordinates.
     step: [f64; 2],
     clip: f64,
     releases: u64,
@@ -74,17 +75,17 @@ impl<'a> SeenFigures<'a> {
         }
     }
 
-    /// The next run begins, in this folder.
+    /// Starts the next run, in this folder.
     pub(super) fn again(&mut self, folder: &Path) {
         self.folder = folder.into();
         self.released.clear();
         self.before = None;
     }
 
-    /// The tests; a run makes so many releases.
+    /// Adds the tests. A run makes `planned` releases.
     pub(super) fn conclude(self, planned: u64, tests: &mut Tests) {
         let name = "held-out";
-        // The loss is a float, rounded on the grid.
+        // The loss is a float that is rounded on the grid.
         self.noise.conclude(name, 2.0 / f64::from(UNIT) / self.metrics.noise.multiplier(), tests);
         let each = |what: &str| format!("{name}: {what}");
         tests.law(&each("each release is paid in its ledger's file"), self.releases, self.unpaid);
@@ -100,7 +101,7 @@ impl<'a> SeenFigures<'a> {
     }
 }
 
-/// What broke the bound on a row between two runs by the same key, if anything did.
+/// Returns the violation of the bound on a row between two runs with the same key, if there is one.
 pub(super) fn beyond_one(row: Row, base: &[[f64; 2]], other: &[[f64; 2]]) -> Option<String> {
     let moved = base.iter().zip(other).flat_map(|(a, b)| [(a[0] - b[0]).abs(), (a[1] - b[1]).abs()]);
     let most = moved.fold(0.0, |most: f64, one| if one.is_nan() { f64::INFINITY } else { most.max(one) });
@@ -157,7 +158,7 @@ mod tests {
         assert!(beyond_one(ADDED[0], &base, &base[..1]).is_some() && beyond_one(ADDED[0], &[], &[]).is_some());
     }
 
-    // Of three rows two are right; a loss counts as the bound at most, and what is not a number as much.
+    // Of three rows two are correct. A loss counts as the bound at most, and a NaN counts as the bound.
     #[test]
     fn known_figures_are_those_of_rows() {
         let linear = Linear { features: 3, classes: 3 };

@@ -1,14 +1,14 @@
-//! Made data, and a made network whose gradients are known.
+//! Synthetic data, and a synthetic network with known gradients.
 //!
-//! The network is `logits = x·W + x·V` with a softmax cross-entropy: two tensors of equal gradients `x ⊗ (p − y)`, so that each layer
-//! has a share of its own where layers are clipped one by one.
+//! The network is `logits = x·W + x·V` with a softmax cross-entropy. Its two tensors have equal gradients
+//! `x ⊗ (p − y)`. So each layer has its own share if layers are clipped separately.
 
 use damper_data::{Features, Labels, Numbers, Split};
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
 use damper_onnx::{DType, Extent, make_node, make_tensor_f32, make_value_info};
 use damper_train::inside::worker::Point;
 
-/// Numbers that look random and are public: of made data nothing is secret.
+/// Public pseudo-random numbers. Synthetic data has no secrets.
 pub(super) struct Numbered(u64);
 
 impl Numbered {
@@ -16,28 +16,28 @@ impl Numbered {
         Self(seed)
     }
 
-    /// From −1 to 1.
+    /// Returns the next number, from −1 to 1.
     pub(super) fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 }
 
-/// The extents of the made network.
+/// Shape of the synthetic network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Linear {
     pub(super) features: usize,
     pub(super) classes: usize,
 }
 
-/// The row that is a null sample, and the row that has a NaN: both add nothing.
+/// Index of the null sample, and of the row that has a NaN. Both add nothing.
 pub(super) const NULL: usize = 5;
 pub(super) const NAN: usize = 7;
-/// A row of numbers whose squares overflow, which adds nothing either.
+/// Index of the row whose squares overflow. It adds nothing either.
 pub(super) const HUGE: usize = 9;
 
 impl Linear {
-    /// Parameters, both tensors together.
+    /// Returns the number of parameters of both tensors.
     pub(super) fn dim(self) -> usize {
         2 * self.features * self.classes
     }
@@ -69,7 +69,7 @@ impl Linear {
         }
     }
 
-    /// Samples whose gradients are shorter and longer than `clip`: their numbers are up to 30 times shorter or longer.
+    /// Returns samples with gradients shorter and longer than `clip`: their features are scaled by up to 30.
     pub(super) fn data(self, samples: usize, clip: f32, spoilt: bool) -> Split {
         let mut numbers = Numbered::new(2);
         let mut values = Vec::with_capacity(samples * self.features);
@@ -87,7 +87,7 @@ impl Linear {
         self.split(values, (0..samples).map(|sample| spoilt && sample == NULL))
     }
 
-    /// Samples with these features, one after the other, and the classes in turn; `null` says which of them are null.
+    /// Returns samples with these features, in order, and the classes in turn. `null` marks null samples.
     pub(super) fn split(self, values: Vec<f32>, null: impl ExactSizeIterator<Item = bool>) -> Split {
         let samples = null.len();
         let labels = (0..samples).map(|i| (i % self.classes) as i64).collect();
@@ -97,8 +97,10 @@ impl Linear {
         split
     }
 
-    /// The mixed gradient of sample `sample` at `points`, and how far the trainer's floats may be off in a coordinate of it; none of
-    /// a sample that adds nothing.
+    /// Returns the combined gradient of sample `sample` at `points`, with the largest error of the trainer's floats in
+    /// a coordinate.
+    ///
+    /// Returns `None` for a sample that adds nothing.
     pub(super) fn gradient(self, split: &Split, sample: usize, points: &[Point]) -> Option<Gradient> {
         let x = &split.features()[0].floats()[sample * self.features..][..self.features];
         if split.is_null(sample) || x.iter().any(|x| !x.is_finite()) {
@@ -128,7 +130,7 @@ impl Linear {
                     half[row * classes + class] += f64::from(point.weight) * slope * f64::from(*x);
                 }
             }
-            // Floats of 24 bits, some operations each; what a logit is off, a probability is at most.
+            // Rounding of some operations on 24-bit floats. The error of a probability is at most the error of a logit.
             let largest = x.iter().fold(0.0f64, |most, x| most.max(f64::from(x.abs())));
             off += f64::from(point.weight.abs()) * largest * 1e-6 * (1.0 + size);
         }
@@ -136,23 +138,24 @@ impl Linear {
         if norm == 0.0 {
             off = 0.0;
         }
-        // The square of the norm is to be a finite float.
+        // The square of the norm has to be a finite float.
         (norm < f64::from(f32::MAX).sqrt()).then_some(Gradient { half, norm, off })
     }
 }
 
-/// A known gradient: the same in both tensors.
+/// A known gradient, equal in both tensors.
 pub(super) struct Gradient {
-    /// In one of them.
+    /// Gradient of one tensor.
     pub(super) half: Vec<f64>,
-    /// Of both together.
+    /// Norm over both tensors.
     pub(super) norm: f64,
-    /// How far a float of it may be off.
+    /// Largest error of a float of it.
     pub(super) off: f64,
 }
 
-/// Made samples of the shape of `like`, whose numbers are not read: floats from −1 to 1, and of integers 0 and 1, which every table
-/// and every list of classes has.
+/// Returns synthetic samples of the shape of `like`, which does not disclose its values.
+///
+/// Floats are from −1 to 1. Integers are 0 and 1, which are valid indices of every embedding matrix and valid classes.
 pub(super) fn like(like: &Split, samples: usize) -> Split {
     let mut numbers = Numbered::new(3);
     let count = |shape: &[usize]| samples * shape.iter().product::<usize>();

@@ -1,7 +1,8 @@
-//! The release of the number of rows without a finite gradient (`release_non_finite`), on made rows of a known number: its noise, its charge,
-//! and how far one row moves it.
+//! Release of the number of rows without a finite gradient (`release_non_finite`), on synthetic rows with a known
+//! number: noise, charge, and the sensitivity to one row.
 //!
-//! The runs are the trainer's own, of one step. A run releases one number, so its noise is tested over many runs.
+//! The runs are the trainer's own and have one step. A run releases one number, so the test of its noise takes many
+//! runs.
 
 use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
@@ -14,27 +15,27 @@ use damper_train::inside::worker::Point;
 use damper_train::{ReleaseNonFinite, Run, TrainError};
 use std::path::{Path, PathBuf};
 
-/// Made rows.
+/// Number of synthetic rows.
 const ROWS: usize = 40;
-/// How far a released number may be off: floats of 24 bits, of rows and of each row of noise.
+/// Rounding error of a released number, in 24-bit floats: of the rows, and of each row of noise.
 const ROUNDED: [f64; 2] = [1e-3, 1e-6];
 
-/// A row.
+/// Kind of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Row {
     /// Its gradient is finite.
     Usual,
-    /// It has a number that is none.
+    /// It has a NaN.
     Nan,
     /// It has an infinite number.
     Infinite,
-    /// The square of its gradient overflows, unless the network is sure of its class.
+    /// The square of its gradient overflows, unless the network is certain of its class.
     Huge,
     /// A null row, which adds nothing.
     Null,
 }
 
-/// The rows of the base, or of a neighbour that has one row more.
+/// Returns the rows of the base, or of a neighbour with one more row.
 pub(super) fn rows(added: Option<Row>) -> Vec<Row> {
     let mut rows = vec![Row::Usual; ROWS];
     for (at, row) in [(1, Row::Nan), (2, Row::Infinite), (3, Row::Null), (20, Row::Huge), (38, Row::Nan)] {
@@ -44,10 +45,10 @@ pub(super) fn rows(added: Option<Row>) -> Vec<Row> {
     rows
 }
 
-/// Rows that a neighbour may have more.
+/// Rows that a neighbour may add.
 pub(super) const NEIGHBOURS: [Row; 4] = [Row::Nan, Row::Infinite, Row::Huge, Row::Usual];
 
-/// The made data.
+/// Returns the synthetic data.
 pub(super) fn data(linear: Linear, rows: &[Row]) -> Split {
     let mut numbers = Numbered::new(17);
     let mut values = Vec::with_capacity(rows.len() * linear.features);
@@ -57,7 +58,7 @@ pub(super) fn data(linear: Linear, rows: &[Row]) -> Split {
             values.push(match row {
                 Row::Nan if column == 0 => f32::NAN,
                 Row::Infinite if column == 0 => f32::INFINITY,
-                // A null row's values are read by nobody.
+                // The values of a null row are never read.
                 Row::Huge | Row::Null => 1e25,
                 _ => usual,
             });
@@ -66,14 +67,14 @@ pub(super) fn data(linear: Linear, rows: &[Row]) -> Split {
     linear.split(values, rows.iter().map(|row| *row == Row::Null))
 }
 
-/// The number of rows of `split` without a finite gradient at `params`, by the audit's own gradients.
+/// Returns the number of rows of `split` without a finite gradient at `params`, from the audit's own gradients.
 pub(super) fn known(linear: Linear, split: &Split, params: &[f32]) -> f64 {
     let points = [Point { params: params.to_vec(), weight: 1.0 }];
     let without = |row: &usize| !split.is_null(*row) && linear.gradient(split, *row, &points).is_none();
     (0..split.len()).filter(without).count() as f64
 }
 
-/// The noise of the releases of all runs.
+/// Noise of the releases of all runs.
 #[derive(Default)]
 pub(super) struct CountNoise {
     noise: ReleasedNoise,
@@ -84,7 +85,7 @@ pub(super) struct CountNoise {
 }
 
 impl CountNoise {
-    /// What was seen of a run with `known` rows without a finite gradient.
+    /// Adds the observation of a run with `known` rows without a finite gradient.
     pub(super) fn add(&mut self, seen: &SeenCount<'_>, known: f64, multiplier: f64) {
         self.runs += 1;
         if seen.paid != Some(1) {
@@ -105,7 +106,7 @@ impl CountNoise {
         self.before = Some(z);
     }
 
-    /// The tests.
+    /// Adds the tests.
     pub(super) fn conclude(self, multiplier: f64, tests: &mut Tests) {
         self.noise.conclude("non-finite", 1e-6 + 1e-6 / multiplier, tests);
         tests.law("non-finite: the release is paid in its ledger's file before it is made", self.runs, self.unpaid);
@@ -113,10 +114,10 @@ impl CountNoise {
     }
 }
 
-/// Sees the release of one run.
+/// Observes the release of one run.
 pub(super) struct SeenCount<'a> {
     folder: PathBuf,
-    /// What the file said was charged before the release.
+    /// Charge in the ledger file before the release.
     paid: Option<u64>,
     pub(super) released: Vec<f64>,
     first: FirstStep<'a>,
@@ -128,12 +129,12 @@ impl<'a> SeenCount<'a> {
     }
 }
 
-/// The release is part of what the run costs, at the noise that it has.
+/// Returns the violation if the privacy cost of the run omits the release or uses another noise.
 pub(super) fn is_priced(run: &Run, asked: &ReleaseNonFinite) -> Result<Option<String>, TrainError> {
     Ok(unpriced(run.run_plan()?.events.parts().non_finite, asked.noise_multiplier.unwrap_or(0.0)))
 }
 
-/// What is wrong with how far `row` moves the count between two runs by the same key, if anything is: it should by `added` rows.
+/// Returns the violation if `row` does not move the count by `added` rows between two runs with the same key.
 pub(super) fn moved_wrongly(row: Row, added: f64, [base, other]: [&[f64]; 2], multiplier: f64) -> Option<String> {
     let ([base], [other]) = (base, other) else { return Some("a run released no number".into()) };
     let (moved, off) = (other - base, ROUNDED[0] + ROUNDED[1] * multiplier);
@@ -162,7 +163,8 @@ impl Observer for SeenCount<'_> {
 mod tests {
     use super::*;
 
-    // NaN and infinity have no gradient; a huge row has none while the network knows no class. A null row is not counted.
+    // Rows with NaN and infinity have no finite gradient. A huge row has none while the network is uncertain of its
+    // class. A null row is not counted.
     #[test]
     fn known_count_is_that_of_rows() {
         let linear = Linear { features: 3, classes: 3 };

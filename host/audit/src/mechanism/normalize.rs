@@ -1,7 +1,8 @@
-//! The release of the features' means and deviations (`normalize_private`), on made rows of known numbers: its noise, its sums, its charge, and
-//! how far one row moves it.
+//! Release of the features' means and deviations (`normalize_private`), on synthetic rows with known values: noise,
+//! sums, charge, and the sensitivity to one row.
 //!
-//! The run is the trainer's own, of one step. The rows reach the public bounds, lie outside, and are not numbers; one is null.
+//! The run is the trainer's own and has one step. Rows reach the public bounds, exceed them, or have a NaN. One row is
+//! null.
 
 use super::across::Across;
 use super::first_step::FirstStep;
@@ -14,23 +15,24 @@ use damper_train::inside::observe::{Given, Normalizing, Observer, Summed};
 use damper_train::{NormalizePrivate, Run, TrainError};
 use std::path::{Path, PathBuf};
 
-/// Made rows.
+/// Number of synthetic rows.
 const ROWS: usize = 12;
-/// How far a row may move the sums beyond the clip: what the grid rounds, and floats of 24 bits of each clip of noise.
+/// Permitted excess over the clip when a row moves the sums: rounding on the grid, and of 24-bit floats for each clip
+/// of noise.
 const ROUNDED: [f64; 2] = [1e-3, 3e-5];
 
-/// A row, in halves of its column's range from its middle.
+/// A row, in half ranges of its column from the middle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Row {
-    /// Numbers from −1.5 to 1.5.
+    /// Values from −1.5 to 1.5.
     Mixed(u64),
-    /// The same number in every column.
+    /// The same value in every column.
     All(f32),
     /// A null row, which adds nothing.
     Null,
 }
 
-/// The rows of the base, or of a neighbour that has one row more.
+/// Returns the rows of the base, or of a neighbour with one more row.
 pub(super) fn rows(added: Option<Row>) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..ROWS as u64).map(Row::Mixed).collect();
     rows[1] = Row::All(f32::NAN);
@@ -41,15 +43,15 @@ pub(super) fn rows(added: Option<Row>) -> Vec<Row> {
     rows
 }
 
-/// Rows that reach as far from the middle as a row can, and rows that would reach farther.
+/// Rows at the largest distance from the middle that a row can have, and rows that exceed it.
 pub(super) const NEIGHBOURS: [Row; 3] = [Row::All(1.0), Row::All(1e30), Row::All(f32::NEG_INFINITY)];
 
-/// `normalize` with one pair of bounds for all columns.
+/// Returns `normalize` with one pair of bounds for all columns.
 pub(super) fn bounds(normalize: &NormalizePrivate) -> NormalizePrivate {
     NormalizePrivate { lows: normalize.lows[..1].to_vec(), highs: normalize.highs[..1].to_vec(), ..normalize.clone() }
 }
 
-/// The made data in the bounds of `normalize`, and what its rows add to the sums.
+/// Returns the synthetic data within the bounds of `normalize`, and the sums of its rows.
 pub(super) fn data(normalize: &NormalizePrivate, linear: Linear, rows: &[Row]) -> (Split, Vec<f64>) {
     let columns = linear.features;
     let (low, high) = (normalize.lows[0], normalize.highs[0]);
@@ -81,10 +83,10 @@ pub(super) fn data(normalize: &NormalizePrivate, linear: Linear, rows: &[Row]) -
     (linear.split(values, rows.iter().map(|row| *row == Row::Null)), sums)
 }
 
-/// Sees the release of one run.
+/// Observes the release of one run.
 pub(super) struct SeenRelease<'a> {
     folder: PathBuf,
-    /// What the file said was charged before the release, and the noisy sums.
+    /// Charge in the ledger file before the release, and the noisy sums.
     paid: Option<u64>,
     pub(super) sums: Vec<f64>,
     first: FirstStep<'a>,
@@ -95,7 +97,7 @@ impl<'a> SeenRelease<'a> {
         Self { folder: folder.into(), paid: None, sums: vec![], first: FirstStep::new(run) }
     }
 
-    /// The tests of the release, of which rows add `sums`.
+    /// Adds the tests of the release. The rows sum to `sums`.
     pub(super) fn conclude(self, normalize: &NormalizePrivate, sums: &[f64], across: &mut Across, tests: &mut Tests) {
         let columns = sums.len() / 2;
         let multiplier = normalize.noise_multiplier.unwrap_or(0.0);
@@ -125,18 +127,18 @@ impl<'a> SeenRelease<'a> {
     }
 }
 
-/// The release is part of what the run costs, at the noise that it has.
+/// Returns the violation if the privacy cost of the run omits the release or uses another noise.
 pub(super) fn is_priced(run: &Run, normalize: &NormalizePrivate) -> Result<Option<String>, TrainError> {
     Ok(unpriced(run.run_plan()?.events.parts().normalize, normalize.noise_multiplier.unwrap_or(0.0)))
 }
 
-/// How far two releases by the same key lie apart, in clips.
+/// Returns the distance of two releases with the same key, in clips.
 pub(super) fn apart(a: &[f64], b: &[f64]) -> f64 {
     let clip = (1.25 * (a.len() / 2) as f64).sqrt();
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt() / clip
 }
 
-/// What broke the bound on a row, if anything did.
+/// Returns the violation of the bound on a row, if there is one.
 pub(super) fn beyond_the_clip(row: Row, apart: f64, multiplier: f64) -> Option<String> {
     let most = 1.0 + ROUNDED[0] + ROUNDED[1] * multiplier;
     (apart.is_nan() || apart > most).then(|| format!("a row of {row:?} moves the sums by {apart:.6} clips"))
@@ -168,7 +170,7 @@ mod tests {
         NormalizePrivate { lows: vec![-2.0], highs: vec![4.0], noise_multiplier: Some(multiplier) }
     }
 
-    // The sums of rows by the trainer's own arithmetic are those that the audit knows, and a row beyond the bounds moves them by a clip.
+    // The trainer's sums of rows are those that the audit computes. A row beyond the bounds moves them by a clip.
     #[test]
     fn known_sums_are_those_of_rows() {
         let (normalize, linear) = (release(1.0), Linear { features: 40, classes: 2 });

@@ -1,33 +1,34 @@
-//! The smallest violation that a test finds: at the level that its share of the error probability leaves, with a probability of 0.999.
+//! Power of a test: the smallest violation that it detects with probability 0.999, at its share of the error
+//! probability.
 
 use super::chance::{detected_at, outside, same, tail};
 
-/// Deviations below which a figure lies with a probability of 0.001.
+/// Quantile of a normal: a figure lies this many deviations low with probability 0.001.
 const MISSED: f64 = 3.1;
 
-/// What a test tells apart from what is priced.
+/// Violation that a test detects.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Power {
-    /// A deviation of so many draws.
+    /// A wrong deviation of this number of draws.
     Deviation(u64),
-    /// A mean of so many draws.
+    /// A wrong mean of this number of draws.
     Mean(u64),
-    /// A correlation of so many pairs.
+    /// A correlation of this number of pairs.
     Correlation(u64),
-    /// A probability, by so many coins, in the likeliest of `of` tests of a family.
+    /// A wrong probability in this number of trials, in the likeliest of `of` tests of a family.
     Rate { what: &'static str, trials: u64, rate: f64, of: u64 },
-    /// Two samples of so many pairs with the same coins.
+    /// Two samples with the same trials, among `pairs` pairs.
     Shared { trials: u64, rate: f64, pairs: f64 },
-    /// Tails that are cut or clamped, of so many draws.
+    /// Truncated or clamped tails of this number of draws.
     Cut(u64),
-    /// A value that comes more often than it should: in a cell of this probability, one of `of`.
+    /// A value that comes too often, in a cell of this probability, among `of` cells.
     Atom { draws: u64, chance: f64, of: u64 },
-    /// Something that is found whatever the level.
+    /// A violation that is detected at any level.
     Always(String),
 }
 
 impl Power {
-    /// How weak the test is: of tests of one property the weakest counts.
+    /// Returns the weakness of the test. Of several tests of one property, the weakest counts.
     pub(super) fn weakness(&self) -> f64 {
         match self {
             Self::Deviation(draws) | Self::Mean(draws) | Self::Correlation(draws) | Self::Cut(draws) => {
@@ -40,7 +41,7 @@ impl Power {
         }
     }
 
-    /// What is found, in words, by a test at this level.
+    /// Describes what a test at this level detects.
     pub(super) fn words(&self, level: f64) -> String {
         let normal = (2.0 * (2.0 / level).ln()).sqrt() + MISSED;
         let share = |share: f64| {
@@ -87,7 +88,7 @@ impl Power {
     }
 }
 
-/// How many times the rate `rate` is found among `trials` coins.
+/// Returns the factor on `rate` that `trials` trials detect.
 fn factor(trials: u64, rate: f64, level: f64) -> Option<f64> {
     let most = 1.0 / rate;
     let is_found = |factor: f64| {
@@ -106,7 +107,7 @@ fn factor(trials: u64, rate: f64, level: f64) -> Option<f64> {
     Some(high)
 }
 
-/// The farthest bound beyond which the absence of `draws` draws is found.
+/// Returns the farthest bound such that an absence of draws beyond it is detected.
 fn cut(draws: u64, level: f64) -> Option<f64> {
     let is_found = |bound: f64| 2.0 * (draws as f64 * (-outside(bound)).ln_1p()).exp() < level;
     let (mut low, mut high) = (0.5, 30.0);
@@ -120,7 +121,7 @@ fn cut(draws: u64, level: f64) -> Option<f64> {
     Some(low)
 }
 
-/// How often a value of this probability comes before it is found.
+/// Returns the number of repeats at which a value of this probability is detected.
 fn atom(draws: u64, chance: f64, level: f64) -> u64 {
     let (mut low, mut high) = (0, draws);
     while low < high {
@@ -138,7 +139,8 @@ mod tests {
 
     #[test]
     fn stated_violations_are_found() {
-        // A rate at the stated factor is found three deviations below its mean, and one a tenth nearer is not.
+        // A test detects the stated factor of a rate three deviations below its mean. It does not detect a factor a
+        // tenth nearer.
         let found = factor(10_000, 0.01, LEVEL).unwrap();
         let p = |factor: f64| {
             let mean = 100.0 * factor;

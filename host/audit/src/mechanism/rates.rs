@@ -1,9 +1,11 @@
-//! How often each sample of a run is drawn, alone, in blocks and in residues, and whether two samples have the same draws.
+//! Draw counts of each sample of a run: alone, in blocks and in residues. Also tests if two samples have the same
+//! draws.
 //!
-//! A family of tests, of each sample or of each block, counts as one: its p-value is the smallest of its members times their number.
+//! A family of tests, over samples or blocks, counts as one test. Its p-value is the smallest of its members times
+//! their number.
 //!
-//! Two samples with coins of their own have the same draws in all of `T` steps, and at least `k` of them, with the probability
-//! `(q² + (1 − q)²)^T · P[Binomial(T, q²/(q² + (1 − q)²)) ≥ k]`.
+//! Two samples with independent trials have the same draws in all of `T` steps, at least `k` of them, with the
+//! probability `(q² + (1 − q)²)^T · P[Binomial(T, q²/(q² + (1 − q)²)) ≥ k]`.
 
 use super::chance::{binomial, same, tail};
 use super::power::Power;
@@ -12,24 +14,24 @@ use damper_accounting::Sampler;
 use damper_train::Run;
 use std::collections::BTreeMap;
 
-/// Distances of samples that are tested as residues.
+/// Distances of the samples that are tested as residues.
 const RESIDUES: [usize; 12] = [2, 3, 4, 5, 7, 10, 16, 32, 64, 128, 512, 1024];
-/// Blocks up to this size are told apart from larger ones.
+/// Largest block that belongs to the family of small blocks.
 const SMALL_BLOCK: usize = 1024;
-/// Distances of the size of a draw from its mean, in deviations.
+/// Distances of a batch size from its mean, in deviations.
 const AWAY: [f64; 4] = [0.5, 1.0, 2.0, 3.0];
 
-/// The draws of a course, counted.
+/// Counts of the draws of a course.
 pub(super) struct Rates {
-    /// Draws may be cut: a sample may be missing, and none may come too often.
+    /// True if draws may be truncated: a sample may be missing, but none may come too often.
     is_cut: bool,
-    /// Steps of each group of cyclic draws; else one.
+    /// Steps of each group of cyclic draws. Without groups, one entry.
     groups: Vec<u64>,
-    /// How often each sample was drawn.
+    /// Number of draws of each sample.
     drawn: Vec<u32>,
-    /// The steps that drew each sample, hashed to 128 bits.
+    /// 128-bit hash of the steps that drew each sample.
     digests: Vec<u128>,
-    /// Sizes of the draws, each with its group.
+    /// Sizes of the batches, each with its group.
     sizes: Vec<(u32, u32)>,
     /// Steps of all runs.
     steps: u64,
@@ -55,7 +57,7 @@ impl Rates {
         self.drawn.len()
     }
 
-    /// The draw of step `step` of its run.
+    /// Adds the batch of step `step` of its run.
     pub(super) fn add(&mut self, samples: &[u32], step: u32) {
         let group = step as usize % self.groups.len();
         self.groups[group] += 1;
@@ -71,17 +73,17 @@ impl Rates {
         }
     }
 
-    /// Coins of sample `sample`.
+    /// Returns the number of trials of sample `sample`.
     fn trials(&self, sample: usize) -> u64 {
         self.groups[sample % self.groups.len()]
     }
 
-    /// The p-value of `drawn` draws of `trials` coins.
+    /// Returns the p-value of `drawn` draws in `trials` trials.
     fn p(&self, drawn: u64, trials: u64, rate: f64) -> f64 {
         if self.is_cut { tail(drawn, trials, rate, true) } else { binomial(drawn, trials, rate) }
     }
 
-    /// The tests of a course with coins of this rate.
+    /// Adds the tests of a course with trials at this rate.
     pub(super) fn conclude(self, name: &str, rate: f64, tests: &mut Tests) {
         if self.drawn.is_empty() || self.steps == 0 {
             return;
@@ -92,7 +94,7 @@ impl Rates {
         self.sharing(name, rate, tests);
     }
 
-    /// Blocks of 1, 2, 4, … samples in a row, up to all.
+    /// Tests blocks of 1, 2, 4, … consecutive samples, up to all.
     fn blocks(&self, name: &str, rate: f64, tests: &mut Tests) {
         let mut blocks: Vec<(u64, u64)> =
             self.drawn.iter().enumerate().map(|(at, drawn)| (u64::from(*drawn), self.trials(at))).collect();
@@ -108,7 +110,7 @@ impl Rates {
                 }
                 _ => ("draws of all samples, at the priced rate", "the rate of all samples"),
             };
-            // Of blocks with as many coins the extreme ones have the smallest p-values.
+            // Of blocks with the same number of trials, the extreme blocks have the smallest p-values.
             let mut extremes: BTreeMap<u64, [(u64, usize); 2]> = BTreeMap::new();
             for (at, (drawn, trials)) in blocks.iter().enumerate() {
                 let [least, most] = extremes.entry(*trials).or_insert([(*drawn, at); 2]);
@@ -142,7 +144,7 @@ impl Rates {
         }
     }
 
-    /// Every m-th sample, from each beginning.
+    /// Tests every m-th sample, from each start.
     fn residues(&self, name: &str, rate: f64, tests: &mut Tests) {
         let what = format!("{name}: draws of every m-th sample, at the priced rate");
         for by in RESIDUES.into_iter().filter(|by| 2 * by <= self.drawn.len()) {
@@ -162,13 +164,13 @@ impl Rates {
         }
     }
 
-    /// Independent coins make draws of different sizes.
+    /// Tests the sizes of batches: independent trials make them vary.
     fn sizes(&self, name: &str, rate: f64, tests: &mut Tests) {
         let groups = self.groups.len();
         let members = |group: usize| ((self.drawn.len() + groups - 1 - group) / groups) as u64;
         let what = format!("{name}: sizes of draws, as of independent coins");
         for away in AWAY.into_iter().flat_map(|away| [away, -away]) {
-            // As many coins in each group, or one more.
+            // Each group has the same number of trials, or one more.
             let (mut came, mut low, mut high) = (0u64, 1.0f64, 0.0f64);
             let mut is_tested = true;
             for group in 0..groups {
@@ -212,7 +214,7 @@ impl Rates {
         }
     }
 
-    /// Samples whose draws are the same.
+    /// Tests for samples with the same draws.
     fn sharing(&self, name: &str, rate: f64, tests: &mut Tests) {
         let samples = self.drawn.len() as f64;
         let pairs = samples * (samples - 1.0) / 2.0;
@@ -244,7 +246,7 @@ impl Rates {
     }
 }
 
-/// SplitMix64: numbers without a pattern that a broken draw could have.
+/// SplitMix64: numbers without a pattern that a faulty draw could have.
 pub(super) fn mixed(number: u64) -> u64 {
     let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -261,7 +263,7 @@ mod tests {
     const STEPS: u32 = 700;
     const RATE: f64 = 0.02;
 
-    /// The findings that fail, of draws where `is_drawn` says of step, sample and a fair number from 0 to 1.
+    /// Returns the failed findings. `is_drawn` decides from step, sample and a uniform number from 0 to 1.
     fn failing(mut is_drawn: impl FnMut(u32, u32, f64, &[u32]) -> bool) -> Vec<String> {
         let mut random = Random(5);
         let mut rates = Rates {
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(failing(|_, _, number, _| number < RATE), Vec::<String>::new());
     }
 
-    // Faults beyond the first 2,100 samples, each by the test that is made for it.
+    // Faults beyond the first 2,100 samples are each detected by the test for that fault.
     #[test]
     fn far_faults_are_found() {
         let finds = |failing: Vec<String>, what: &str| {
@@ -311,7 +313,7 @@ mod tests {
             },
         );
         assert_eq!(shared, ["draws: no two samples have the same draws"]);
-        // As many samples at each step.
+        // Every step draws the same number of samples.
         let mut random = Random(7);
         let mut chosen: Vec<u32> = vec![];
         let fixed = failing(|_, sample, _, draw| {

@@ -1,15 +1,15 @@
-//! Noise of a release that is no step: of the features' means, and of held-out figures.
+//! Noise of the releases besides the steps: of the features' means, and of held-out figures.
 
 use super::chance::{FAR, Moments, Products, TailSlack, detected};
 use super::power::Power;
 use super::tests_of::Tests;
 use std::path::Path;
 
-/// The noise of releases, in deviations of what is priced.
+/// Noise of releases, in deviations of the accounted noise.
 #[derive(Default)]
 pub(super) struct ReleasedNoise {
     moments: Moments,
-    /// Pairs that should be independent, by what they are.
+    /// Pairs that should be independent, by kind.
     pairs: Vec<(&'static str, Products)>,
 }
 
@@ -18,7 +18,7 @@ impl ReleasedNoise {
         self.moments.add(z);
     }
 
-    /// A pair of draws that should be independent.
+    /// Adds a pair of draws that should be independent.
     pub(super) fn pair(&mut self, what: &'static str, a: f64, b: f64) {
         let at = self.pairs.iter().position(|(known, _)| *known == what).unwrap_or_else(|| {
             self.pairs.push((what, Products::default()));
@@ -27,7 +27,7 @@ impl ReleasedNoise {
         self.pairs[at].1.add(a, b);
     }
 
-    /// The tests, where sums are known to `off` deviations.
+    /// Adds the tests. The sums are known to `off` deviations.
     pub(super) fn conclude(self, name: &str, off: f64, tests: &mut Tests) {
         let draws = self.moments.count;
         let of = |what: &str| format!("{name}: {what}");
@@ -36,7 +36,7 @@ impl ReleasedNoise {
             format!("{:.5} of the deviation that is priced, of {draws} draws", self.moments.deviation())
         });
         let mean = self.moments.sum / draws.max(1) as f64;
-        // A mean that is off by what the sums are is no surprise.
+        // The sums are known to `off`, so a mean within that is not significant.
         let nearer = Moments { sum: (self.moments.sum.abs() - off * draws as f64).max(0.0), ..self.moments };
         let p = if self.moments.sum.is_nan() { 0.0 } else { nearer.of_sum() };
         tests.test(&of("sums are those of known rows"), draws, p, || format!("off by {mean:.6} deviations on average"));
@@ -56,7 +56,7 @@ impl ReleasedNoise {
     }
 }
 
-/// What is wrong with the price of a release at this multiplier over all rows, if anything is.
+/// Returns the violation if the recorded privacy cost does not match `multiplier` over all rows.
 pub(super) fn unpriced(recorded: Option<f64>, multiplier: f64) -> Option<String> {
     match recorded {
         Some(found) if (found / multiplier - 1.0).abs() < 1e-6 => None,
@@ -64,7 +64,7 @@ pub(super) fn unpriced(recorded: Option<f64>, multiplier: f64) -> Option<String>
     }
 }
 
-/// What a ledger's file says is charged.
+/// Returns the charge in a ledger's file.
 pub(super) fn paid(folder: &Path, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join(name)).ok()?;
     serde_json::from_str::<serde_json::Value>(&text).ok()?["ledger"]["paid"].as_u64()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use damper_testing::Random;
 
-    /// The findings that fail, of normal noise that `change` sees first, with the draw before it.
+    /// Returns the failed findings for normal noise that `change` modifies. It gets the draw and its predecessor.
     fn failing(change: impl Fn(f64, f64) -> f64) -> Vec<String> {
         let (mut random, mut noise, mut before) = (Random(9), ReleasedNoise::default(), 0.0);
         for _ in 0..20_000 {

@@ -1,4 +1,4 @@
-//! Courses of releases beside the steps.
+//! Courses of the releases besides the steps.
 
 use super::auditor::{Auditor, RUNS, SMALL};
 use super::chance::draws_for;
@@ -10,18 +10,18 @@ use crate::seed_or_drawn;
 use damper_train::{PrivateMetrics, Run, TestMetrics, TrainError};
 use std::sync::Arc;
 
-/// Noisy figures are tested to so many times the precision, from a twentieth to a tenth.
+/// Factor on the precision for noisy figures: a twentieth to a tenth in total.
 const OF_FIGURES: f64 = 5.0;
-/// The noise on a count is tested to so many times the precision, from a fifth to two fifths: each draw of it is a run.
+/// Factor on the precision for the noise on a count: a fifth to two fifths in total. Each draw of it is a run.
 const OF_COUNTS: f64 = 20.0;
 const OF_COUNTS_FROM: [f64; 2] = [0.2, 0.4];
-/// Releases of a run of which one row is changed.
+/// Number of releases of the run with a changed row.
 const CHANGED: u32 = 4;
-/// A bound that the loss of equal logits exceeds.
+/// A loss bound that the loss of equal logits exceeds.
 const SMALL_BOUND: f32 = 0.25;
 
 impl Auditor<'_> {
-    /// The release of the features' means and deviations, if the run makes one.
+    /// Tests the release of the features' means and deviations, if the run makes one.
     pub(super) fn normalize(&mut self, run: &Run) -> Result<(), TrainError> {
         let Some(normalize) = &run.config.normalize_private else { return Ok(()) };
         let columns = (draws_for((OF_FIGURES * self.precision).clamp(0.05, 0.1)) / 2).max(64) as usize;
@@ -41,7 +41,7 @@ impl Auditor<'_> {
         seen.conclude(&one, &sums, &mut self.across, &mut self.tests);
         let unpriced = normalize::is_priced(run, normalize)?;
         self.tests.law("normalize: the release is part of the price, at its noise", 1, unpriced);
-        // By one key, on the base and on its neighbours: the noise is the same.
+        // The base and its neighbours use one key, so the noise is the same.
         let seed = seed_or_drawn(self.seed)?;
         let of = |auditor: &mut Self, rows: &[normalize::Row], index: u32| -> Result<Vec<f64>, TrainError> {
             let (mut made, _) = made(auditor, rows)?;
@@ -62,7 +62,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    /// The release of the number of rows without a finite gradient, if the run makes one.
+    /// Tests the release of the number of rows without a finite gradient, if the run makes one.
     pub(super) fn non_finite(&mut self, run: &Run) -> Result<(), TrainError> {
         let Some(asked) = &run.config.release_non_finite else { return Ok(()) };
         let [least, most] = OF_COUNTS_FROM;
@@ -89,7 +89,7 @@ impl Auditor<'_> {
         noise.conclude(multiplier, &mut self.tests);
         let unpriced = non_finite::is_priced(run, asked)?;
         self.tests.law("non-finite: the release is part of the price, at its noise", 1, unpriced);
-        // By one key, on the base and on its neighbours: the noise is the same.
+        // The base and its neighbours use one key, so the noise is the same.
         let seed = seed_or_drawn(self.seed)?;
         let of = |auditor: &mut Self, rows: &[non_finite::Row], index: u32| -> Result<(Vec<f64>, f64), TrainError> {
             let (mut made, known) = made(auditor, rows)?;
@@ -110,7 +110,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    /// Noisy figures of held-out rows, if the run releases them.
+    /// Tests the noisy figures of held-out rows, if the run releases them.
     pub(super) fn held_out(&mut self, run: &Run) -> Result<(), TrainError> {
         let Some(metrics) = &run.price.private_metrics else { return Ok(()) };
         let needed = draws_for((OF_FIGURES * self.precision).clamp(0.05, 0.1)).div_ceil(2);
@@ -124,7 +124,7 @@ impl Auditor<'_> {
             Arc::make_mut(&mut made.data).test = Some(held_out::data(linear, rows));
             made.price.private_metrics = Some(PrivateMetrics { releases: steps, loss_bound, ..metrics.clone() });
             made.config.test_metrics = TestMetrics::Private { loss_bound };
-            // After each step.
+            // Evaluate after each step.
             made.config.evaluate_every = Some(made.price.terms.rate.as_f64());
             Ok(made)
         };
@@ -137,7 +137,7 @@ impl Auditor<'_> {
             self.observe(&self.keyed(&base, index), &folder, &mut seen)?;
         }
         seen.conclude(u64::from(runs) * u64::from(steps), &mut self.tests);
-        // By one key, with one row more, and a bound that losses exceed.
+        // With one key, one more row, and a bound that losses exceed.
         let seed = seed_or_drawn(self.seed)?;
         let of = |auditor: &mut Self, rows: &[held_out::Row], index: u32| -> Result<Vec<[f64; 2]>, TrainError> {
             let mut made = made(auditor, rows, Self::steps(run, CHANGED.into()), SMALL_BOUND)?;

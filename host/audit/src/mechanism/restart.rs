@@ -1,4 +1,4 @@
-//! Restarts: a step that follows a crash has a number, hence noise and a draw, that no step before it had.
+//! Restarts: a step after a crash has a number that no earlier step had, and so its own noise and draw.
 
 use super::across::Across;
 use super::tests_of::Tests;
@@ -10,7 +10,7 @@ use damper_train::inside::worker::Accumulate;
 use damper_train::{Run, TrainError};
 use std::convert::Infallible;
 
-/// The content of a store: the last record.
+/// Content of a store: the last record.
 #[derive(Default)]
 struct Kept(Option<Record>);
 
@@ -23,13 +23,13 @@ impl Store for Kept {
     }
 }
 
-/// Steps between crashes, of which each is charged with so many at a time.
+/// Steps between crashes, and the number of steps that a charge covers.
 const LIVES: [(u32, u32); 4] = [(3, 1), (5, 4), (2, 3), (4, 1)];
 
-/// More than the lives take, and than a restart burns.
+/// More than the lives charge and the restarts lose.
 const BUDGET: u32 = 64;
 
-/// Steps of several lives of a run, by one key and one store.
+/// Steps of several lives of a run, with one key and one store.
 pub(super) struct Restarts<'a> {
     pub(super) run: &'a Run,
     pub(super) generator: &'a RunGenerator,
@@ -73,7 +73,8 @@ impl StepLoop for Restarts<'_> {
                 next = next.max(number + 1);
                 opened.finish(&mut params, generator).expect("the parameters have the state's length");
                 if run.price.terms.correlated.is_some() {
-                    // A life that misses steps has other noise than its rows show; numbers and charges are compared.
+                    // A life that misses steps has other noise than its rows show, so only numbers and charges are
+                    // compared.
                     continue;
                 }
                 let watch = state.optimizer.watch.as_ref().expect("the optimizer is watched");

@@ -1,12 +1,14 @@
 //! The trainer's draws over the run's own samples, without their gradients.
 //!
-//! - At the run's own rate: each sample, blocks, residues, sizes, and samples with the same draws ([`Rates`]).
-//! - At a rate of one half, where each coin is one bit: of 128 steps, two samples whose bits are the same, opposite, or the same a step later
-//!   are found however seldom they are drawn, and so is a sample with another rate.
-//! - At a rate of a thousand samples a step, or the run's if that is less: pairs of samples at each distance come together as often as
-//!   independent coins do.
+//! - At the run's own sampling rate: each sample, blocks, residues, sizes, and samples with the same draws ([`Rates`]).
+//! - At a rate of one half, over 128 steps, each trial is one bit. This detects two samples with the same or opposite
+//!   bits, or with the same bits a step later. It does so however seldom the samples are drawn. It also detects a
+//!   sample with another rate.
+//! - At a rate of a thousand samples a step, or the run's if that is less. Pairs of samples at each distance are drawn
+//!   together as often as with independent trials.
 //!
-//! Of a fixed order and of shuffled batches no coin is priced. What is: a sample is once in an epoch, and as far apart as declared.
+//! A fixed order and shuffled batches have no trials to account for. The accountant assumes that a sample comes once in
+//! an epoch, and as far apart as declared.
 
 use super::chance::binomial;
 use super::power::Power;
@@ -18,9 +20,9 @@ use damper_train::Run;
 use damper_train::inside::generator::RunGenerator;
 use damper_train::inside::sampler::{BatchSampler, epoch_steps};
 
-/// Coins of a pass, at most, where that leaves enough steps.
+/// Maximum number of trials of a pass, if that leaves enough steps.
 const COINS: u64 = 1 << 27;
-/// Steps of a pass at the run's rate.
+/// Steps of a pass at the run's sampling rate.
 const STEPS: (u64, u64) = (192, 8192);
 /// Bits of a sample that are compared.
 const BITS: u32 = 128;
@@ -28,13 +30,13 @@ const BITS: u32 = 128;
 const PAIRED: f64 = 1000.0;
 const PAIRS: f64 = 2e7;
 
-/// The steps that were drawn.
+/// Steps that were drawn.
 pub(super) struct Steps {
     pub(super) own: u32,
     pub(super) all: u64,
 }
 
-/// Draws and tests. `share` of the usual steps are drawn.
+/// Draws and tests. `share` scales the default number of steps.
 pub(super) fn samples(run: &Run, share: f64, generator: &RunGenerator, tests: &mut Tests) -> Steps {
     let samples = run.data.train.len() as u32;
     let groups = run.config.groups();
@@ -59,7 +61,7 @@ pub(super) fn samples(run: &Run, share: f64, generator: &RunGenerator, tests: &m
     Steps { own, all: u64::from(first + apart) }
 }
 
-/// Samples of which a coin at a rate of one half is the same as another's, or the opposite.
+/// Tests for samples with the same or the opposite trials as another sample, at a rate of one half.
 fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &RunGenerator, tests: &mut Tests) {
     let half = Rate::of(1, 2).expect("a half is a rate");
     let mut sampler = BatchSampler::new(run, samples).at(half);
@@ -86,7 +88,7 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &R
         let power = Power::Rate { what: "the rate of one sample", trials: BITS.into(), rate: 0.5, of: samples.into() };
         tests.finds(what, power);
     }
-    // One bit says which of the two opposites it is.
+    // The lowest bit selects one of the two opposites.
     let folded = |bits: u128| if bits & 1 == 1 { !bits } else { bits };
     let mut order: Vec<(u128, u32)> = bits.iter().zip(0..).map(|(bits, at)| (folded(*bits), at)).collect();
     order.sort_unstable();
@@ -99,7 +101,7 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &R
         _ => "none".into(),
     });
     tests.finds(what, Power::Always(format!("two samples of {samples} with the same or opposite coins")));
-    // A step later: the bits but the first of one sample, but the last of another.
+    // One step later: compare all bits except the first of one sample with all except the last of another.
     let mut later: Vec<(u128, u32)> = bits.iter().zip(0..).map(|(bits, at)| (bits >> 1, at)).collect();
     later.sort_unstable();
     let last = u128::MAX >> 1;
@@ -116,7 +118,7 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &R
     tests.finds(what, Power::Always("one sample with another's coins of the step before".into()));
 }
 
-/// Pairs of samples at each distance. Of each distance no sample is in two pairs. Returns the steps.
+/// Tests pairs of samples at each distance. At each distance a sample is in at most one pair. Returns the steps.
 fn distances(run: &Run, samples: u32, first: u32, generator: &RunGenerator, tests: &mut Tests) -> u32 {
     if run.config.sampler != Sampler::Poisson || run.price.terms.truncation.is_some() || samples < 2 {
         return 0;
@@ -151,7 +153,7 @@ fn distances(run: &Run, samples: u32, first: u32, generator: &RunGenerator, test
     for (distance, both) in both.iter().enumerate().skip(1) {
         let pairs = pairs_at(samples, distance as u32) * u64::from(steps);
         let mean = pairs as f64 * together;
-        // Only what is far off is worth the sum.
+        // The sum is expensive, so evaluate it only for counts far from the mean.
         let away = (f64::from(*both) - mean).abs();
         if away > 4.0 * mean.sqrt() + 4.0 || least.0 == f64::INFINITY {
             let p = binomial(u64::from(*both), pairs, together) * of;
@@ -175,13 +177,13 @@ fn distances(run: &Run, samples: u32, first: u32, generator: &RunGenerator, test
     steps
 }
 
-/// Pairs of samples so far apart, of which no sample is in two.
+/// Returns the number of disjoint pairs of samples at this distance.
 fn pairs_at(samples: u32, distance: u32) -> u64 {
     let (samples, distance) = (u64::from(samples), u64::from(distance));
     samples / (2 * distance) * distance + (samples % (2 * distance)).saturating_sub(distance)
 }
 
-/// Batches of a fixed size: three epochs.
+/// Tests batches of a fixed size: three epochs.
 fn in_order(run: &Run, samples: u32, generator: &RunGenerator, tests: &mut Tests) -> Steps {
     let batch = run.config.batch_size;
     let epoch = epoch_steps(u64::from(samples), batch);

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub(super) use whitened::Whitened;
 use whitened::multipliers;
 
-/// The observer of a course.
+/// Observer of a course.
 pub(super) struct Seen<'a> {
     run: &'a Run,
     name: String,
@@ -39,13 +39,13 @@ pub(super) struct Seen<'a> {
     open: Open,
     /// Steps released so far.
     steps: u32,
-    /// Of the runs before this one.
+    /// Steps of the earlier runs.
     first: u32,
     noise: SeenNoise,
-    /// Takes the correlation of noise off, if it is correlated.
+    /// Removes the correlation of the noise, if it is correlated.
     whitened: Option<Whitened>,
     draws: BatchSampler,
-    /// The clip of the next step, as it follows from released counts.
+    /// Clip of the next step, computed from released counts.
     learned: Option<f32>,
     laws: Checks,
 }
@@ -77,7 +77,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// A run ended, and the next begins, with a ledger there.
+    /// Starts the next run, with its ledger in `checkpoint`.
     pub(super) fn again(&mut self, checkpoint: &Path) {
         self.ledger = checkpoint.join(LEDGER);
         self.first = self.steps;
@@ -87,7 +87,7 @@ impl<'a> Seen<'a> {
         self.draws.again();
     }
 
-    /// Compares a finished run's record and ledger with the releases that were seen.
+    /// Compares a finished run's record and ledger with the observed releases.
     pub(super) fn ended(&mut self, recorded: &Recorded, paid: u32) {
         let steps = self.steps - self.first;
         self.laws.ended.hold(recorded.steps() == u64::from(steps) && paid == steps, || {
@@ -95,7 +95,7 @@ impl<'a> Seen<'a> {
         });
     }
 
-    /// The tests and laws of the course.
+    /// Adds the tests and checks of the course.
     pub(super) fn conclude(self, tests: &mut Tests) {
         let Self { run, name, linear, steps, noise, draws, laws, .. } = self;
         noise.conclude(&name, run, steps, tests);
@@ -104,7 +104,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The steps that a ledger file shows as charged.
+/// Returns the charged steps in a ledger file.
 fn paid(file: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     serde_json::from_str::<serde_json::Value>(&text).ok()?["ledger"]["paid"].as_u64()
@@ -138,7 +138,7 @@ impl Observer for Seen<'_> {
         }
         let planned = precision.powf(-0.5);
         let told = event.multiplier();
-        // Prices round down.
+        // The accountant rounds down.
         let (least, most) = match &terms.correlated {
             None => ((1.0 - 1e-6) * planned, (1.0 + 1e-6) * planned),
             Some(noise) => multipliers(noise, self.open.deviation),
@@ -171,7 +171,7 @@ impl Observer for Seen<'_> {
         let in_units = given.grad.iter().zip(&self.open.sum).enumerate().map(|(at, (released, sum))| {
             let units = f64::from(*released) / unit;
             most = most.max(units.abs());
-            // Of few units a float is exact to a tenth.
+            // A float of few units is exact to a tenth.
             if units.abs() < 1e6 && (units - units.round()).abs() > 0.13 {
                 off = Some((at, units));
             }

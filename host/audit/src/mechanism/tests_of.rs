@@ -1,39 +1,39 @@
-//! Tests that share one probability of error, and laws that have none.
+//! Tests that share one error probability, and exact checks that need none.
 
 use super::power::Power;
 use serde::Serialize;
 
-/// The probability that all tests together refute a right mechanism.
+/// Probability that all tests together refute a correct mechanism.
 pub const ERROR_RATE: f64 = 1e-6;
 
 /// Tests of one property.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Finding {
-    /// On which course, and of what.
+    /// Course and property.
     pub what: String,
     /// Number of tests or comparisons.
     pub tests: u64,
-    /// Draws, steps or samples that the smallest of these tests is made of.
+    /// Draws, steps or samples of the smallest of these tests.
     pub draws: u64,
-    /// The deviation of the noise that these tests find with a probability of 0.999, as a share; where they are of a deviation.
+    /// Relative deviation of the noise that these tests detect with probability 0.999, if they test a deviation.
     pub detects: Option<f64>,
-    /// The smallest violation that these tests find with a probability of 0.999, in words; of laws any violation.
+    /// Smallest violation that these tests detect with probability 0.999, in words. Exact checks detect any violation.
     pub finds: Option<String>,
-    /// The smallest p-value; none of a law, which needs no chance.
+    /// Smallest p-value. `None` for an exact check.
     pub least_p: Option<f64>,
-    /// True if it holds.
+    /// True if the property holds.
     pub holds: bool,
     /// The first failure, or else the place of the smallest p-value.
     pub detail: Option<String>,
 }
 
-/// All of a run of the audit.
+/// All tests of one audit.
 #[derive(Default, Debug)]
 pub(super) struct Tests {
     findings: Vec<Finding>,
-    /// The weakest test of each finding.
+    /// Weakest test of each finding.
     powers: Vec<Option<Power>>,
-    /// Tests that share the probability.
+    /// Number of tests that share the error probability.
     total: u64,
 }
 
@@ -65,7 +65,7 @@ impl Tests {
         }
     }
 
-    /// The tests of `what` find this; the weakest of them is told.
+    /// Records the power of a test of `what`. The result reports the weakest.
     pub(super) fn finds(&mut self, what: &str, power: Power) {
         let at = self.place(what.into(), u64::MAX);
         let known = &mut self.powers[at];
@@ -74,7 +74,7 @@ impl Tests {
         }
     }
 
-    /// A test of `draws` that has this p-value.
+    /// Adds a test of `draws` draws with this p-value.
     pub(super) fn test(&mut self, what: &str, draws: u64, p: f64, detail: impl FnOnce() -> String) {
         self.total += 1;
         let finding = self.finding(what.into(), draws);
@@ -85,7 +85,7 @@ impl Tests {
         }
     }
 
-    /// A test of a deviation, which finds what `detects` says.
+    /// Adds a test of a deviation, which detects a relative error of `detects`.
     pub(super) fn deviation(&mut self, what: &str, draws: u64, p: f64, detects: f64, detail: impl FnOnce() -> String) {
         self.test(what, draws, p, detail);
         let finding = self.finding(what.into(), draws);
@@ -93,7 +93,7 @@ impl Tests {
         self.finds(what, Power::Deviation(draws));
     }
 
-    /// A law, compared `comparisons` times, and what broke it.
+    /// Adds an exact check with `comparisons` comparisons, and its violation, if any.
     pub(super) fn law(&mut self, what: &str, comparisons: u64, broken: Option<String>) {
         let finding = self.finding(what.into(), comparisons);
         finding.tests += comparisons;
@@ -103,7 +103,7 @@ impl Tests {
         }
     }
 
-    /// The number of tests that share the probability, and what came of each property.
+    /// Returns the number of tests that share the error probability, and the finding of each property.
     pub(super) fn judged(mut self) -> (u64, Vec<Finding>) {
         let level = ERROR_RATE / self.total.max(1) as f64;
         for (finding, power) in self.findings.iter_mut().zip(&self.powers) {

@@ -1,42 +1,42 @@
-//! Neighbouring data sets: the samples that are added, removed and put in the place of others.
+//! Neighbouring data sets: samples that are added, removed or replaced.
 
 use damper_data::{Labels, Numbers, Sample, Split};
 use serde::Serialize;
 
-/// The difference of a data set and its neighbour.
+/// Difference between a data set and its neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// One sample more, behind the others.
+    /// One more sample, after the others.
     Added,
-    /// One sample is a null sample, which contributes nothing.
+    /// One sample becomes a null sample, which contributes nothing.
     Removed,
-    /// One sample is another.
+    /// One sample is replaced.
     Replaced,
-    /// No sample is another; they lie in other rows, chunks and workers.
+    /// No sample changes, but all are in other rows, chunks and workers.
     Moved,
 }
 
-/// The sample that comes in.
+/// Kind of the sample that is added or substituted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Made {
-    /// Another sample of the data once more.
+    /// A second copy of another sample of the data.
     Duplicate,
-    /// A sample with numbers ten thousand times as large and another label.
+    /// A sample with values ten thousand times as large and another label.
     Huge,
     /// The same with the opposite sign and its own label.
     Contrary,
-    /// A sample whose numbers are none.
+    /// A sample with NaN values.
     Nan,
     /// A sample with an infinity in the middle.
     Infinite,
 }
 
-/// All that come in.
+/// All kinds.
 const ALL: [Made; 5] = [Made::Duplicate, Made::Huge, Made::Contrary, Made::Nan, Made::Infinite];
 
-/// How much larger made-up numbers are: far above any clip, and far from where squares overflow.
+/// Factor on synthetic values. They are far above any clip, and their squares do not overflow.
 const HUGE: f32 = 1e4;
 
 /// A neighbour of the data set.
@@ -44,9 +44,9 @@ const HUGE: f32 = 1e4;
 pub(crate) struct Case {
     pub(crate) change: Change,
     pub(crate) made: Option<Made>,
-    /// The sample that differs.
+    /// Index of the sample that differs.
     pub(crate) index: u32,
-    /// The added sample; none if one is removed.
+    /// The added or substituted sample. `None` if a sample is removed.
     sample: Option<Sample>,
 }
 
@@ -59,8 +59,10 @@ pub(crate) enum Undo {
 }
 
 impl Case {
-    /// The cases that this data has: the sample behind the last is added; sample `index` is removed, or replaced by one made of it;
-    /// `donor` is another sample. Data without floats has none that is not finite.
+    /// Returns the cases for this data. A sample is added after the last. Sample `index` is removed, or replaced by
+    /// samples derived from it.
+    ///
+    /// `donor` is another sample. Data without floats has no case that is not finite.
     pub(crate) fn all(split: &Split, index: u32, donor: u32) -> Vec<Self> {
         let (own, donor) = (split.sample(index as usize), split.sample(donor as usize));
         let extent = Extent::of(split);
@@ -76,7 +78,7 @@ impl Case {
         added.chain([removed]).chain(replaced).collect()
     }
 
-    /// Makes the neighbour of `split`.
+    /// Changes `split` into its neighbour.
     pub(crate) fn apply(&self, split: &mut Split) -> Undo {
         match &self.sample {
             None => {
@@ -95,7 +97,7 @@ impl Case {
         }
     }
 
-    /// Makes the data set again.
+    /// Restores the data set.
     pub(crate) fn undo(&self, split: &mut Split, undo: Undo) {
         match undo {
             Undo::Pop => split.pop(),
@@ -104,12 +106,12 @@ impl Case {
         }
     }
 
-    /// The largest move of the sum, in clips.
+    /// Returns the largest permitted move of the sum, in clips.
     pub(crate) fn clips(&self) -> u32 {
         if self.change == Change::Replaced { 2 } else { 1 }
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub(crate) fn name(&self) -> String {
         let made = match self.made {
             None => return "one sample removed".into(),
@@ -126,11 +128,11 @@ impl Case {
     }
 }
 
-/// The range of the data's integers: made-up ones stay within.
+/// Range of the data's integers. Synthetic integers stay within it.
 struct Extent {
-    /// Of each integer input.
+    /// Range of each integer input.
     features: Vec<(i64, i64)>,
-    /// The largest class.
+    /// Largest class.
     class: i64,
 }
 
@@ -149,7 +151,7 @@ impl Extent {
     }
 }
 
-/// The sample that `made` names; none where this data has no such sample.
+/// Returns the sample that `made` names, or `None` if this data has no such sample.
 fn make(made: Made, from: &Sample, donor: &Sample, extent: &Extent) -> Option<Sample> {
     let mut sample = if made == Made::Duplicate { donor.clone() } else { from.clone() };
     match made {
@@ -165,7 +167,7 @@ fn make(made: Made, from: &Sample, donor: &Sample, extent: &Extent) -> Option<Sa
             }
             match &mut sample.labels {
                 Labels::Classes { values, .. } if made == Made::Huge => {
-                    // Labels below 0 are not counted, and stay so.
+                    // Labels below 0 are not counted, so they stay unchanged.
                     for label in values.iter_mut().filter(|label| **label >= 0) {
                         *label = (*label + 1) % (extent.class + 1);
                     }
@@ -184,7 +186,7 @@ fn make(made: Made, from: &Sample, donor: &Sample, extent: &Extent) -> Option<Sa
     Some(sample)
 }
 
-/// Floats of a sample, where it has some.
+/// Returns the floats of a sample, if it has any.
 fn floats(sample: &mut Sample) -> Option<&mut Vec<f32>> {
     let features = sample.features.iter_mut().find_map(|features| match features {
         Numbers::F32(values) if !values.is_empty() => Some(values),

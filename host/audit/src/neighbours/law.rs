@@ -8,8 +8,8 @@ use damper_train::inside::step_loop::StepSum;
 /// A step on one data set.
 pub(crate) struct Side {
     pub(crate) sum_probe: SumProbe,
-    /// Each drawn sample with the digest of its mixed gradient, none of one that is not finite; empty where no sample's gradient is
-    /// formed.
+    /// Each drawn sample with the digest of its combined gradient, or `None` if that is not finite. Empty if no
+    /// per-sample gradients are computed.
     pub(crate) samples: Vec<(u32, Option<u64>)>,
 }
 
@@ -19,20 +19,20 @@ impl Side {
         self.sum_probe.draw.binary_search(&sample).is_ok()
     }
 
-    /// Returns true if `sample` came with a gradient that is not finite.
+    /// Returns true if `sample` was drawn and its gradient is not finite.
     fn refused(&self, sample: u32) -> bool {
         self.samples.iter().any(|(index, digest)| *index == sample && digest.is_none())
     }
 }
 
-/// A law that was broken.
+/// A failed check.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct CheckFailure {
     pub(crate) what: String,
     pub(crate) sample: u32,
-    /// Of the flat gradient; none where it is not of one coordinate.
+    /// Coordinate of the flat gradient. `None` if the check does not concern one coordinate.
     pub(crate) coordinate: Option<usize>,
-    /// True if the gradient of the sample itself moved: then where is found by another look.
+    /// True if the gradient of the sample itself moved. A second pass then finds the coordinate.
     pub(crate) moved: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// Holds a step on the data set, `base`, against the same step on its neighbour `seen`.
+    /// Compares a step on the data set, `base`, with the same step on its neighbour, `seen`.
     pub(crate) fn check(&self, base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
         same_course(base, seen, case)?;
         others_unmoved(base, seen, case)?;
@@ -68,7 +68,7 @@ impl Checks<'_> {
         counted_once(base, seen, case)
     }
 
-    /// Holds a step against the same one whose samples lie elsewhere: same sum, same counts.
+    /// Compares a step with the same step on moved samples: sum and counts must be equal.
     pub(crate) fn moved(&self, base: &SumProbe, seen: &SumProbe) -> Result<(), (String, Option<usize>)> {
         let mut samples = seen.draw.clone();
         samples.sort_unstable();
@@ -94,7 +94,7 @@ impl Checks<'_> {
         }
     }
 
-    /// In integers: the square of the movement is at most that of as many clips, of the whole and of each layer.
+    /// Compares in integers: the squared move is at most the square of `clips` clips, for the whole and for each layer.
     fn within(&self, moved: &[i64], clips: u32) -> Result<(), (String, usize)> {
         let check = |moved: &[i64], units: u64, from: usize, what: &str| {
             let bound = u128::from(units) * u128::from(units) * u128::from(clips) * u128::from(clips);
@@ -126,7 +126,7 @@ impl Checks<'_> {
     }
 }
 
-/// The same step, release and draw, but for the sample that was added.
+/// Checks for the same step, release and draw, except for the sample that was added.
 fn same_course(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
     let (one, other) = (&base.sum_probe, &seen.sum_probe);
     let breach =
@@ -146,7 +146,7 @@ fn same_course(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure
     Ok(())
 }
 
-/// Every other sample's gradient has the same bits, hence adds the same.
+/// Checks that every other sample's gradient has the same bits, so that it adds the same values.
 fn others_unmoved(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
     let others = |side: &Side| -> Vec<(u32, Option<u64>)> {
         side.samples.iter().copied().filter(|(sample, _)| *sample != case.index).collect()
@@ -170,7 +170,7 @@ fn others_unmoved(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFail
     }
 }
 
-/// A sample that was not drawn moves nothing, nor does one that is added and not finite.
+/// Returns true if the sum must not move: the sample was not drawn, or was added and is not finite.
 fn must_not_move(base: &Side, seen: &Side, case: &Case) -> bool {
     let drawn = base.drew(case.index) || seen.drew(case.index);
     !drawn || (case.change == Change::Added && seen.refused(case.index))
@@ -183,7 +183,8 @@ fn still(moved: &[i64]) -> Result<(), (String, usize)> {
     }
 }
 
-/// In floats: the clip holds to a thousandth, and a sum of `n` numbers has an error of at most `n·2^-24` of their magnitudes.
+/// Compares in floats. The clip holds to a thousandth, and a sum of `n` numbers has an error of at most `n·2^-24` of
+/// their magnitudes.
 fn within_floats(moved: &[f64], clips: u32, clip: f32, samples: usize) -> Result<(), (String, usize)> {
     let clip = f64::from(clip) * (1.0 + 1.0 / 1024.0);
     let samples = samples as f64 + 64.0;
@@ -196,7 +197,8 @@ fn within_floats(moved: &[f64], clips: u32, clip: f32, samples: usize) -> Result
     Err((format!("the clipped sum moved by {norm:e}, where {bound:e} is allowed for floats; most of it here"), at))
 }
 
-/// One sample moves one count by one; one in the place of another two by one, or one by two.
+/// Checks the counts: one sample moves one count by one. A replaced sample moves two counts by one, or one count by
+/// two.
 fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
     let moved: u64 = base
         .sum_probe
@@ -212,7 +214,7 @@ fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailur
     Err(CheckFailure { what, sample: case.index, coordinate: None, moved: false })
 }
 
-/// Index of the largest value.
+/// Returns the index of the largest value.
 fn largest<T: PartialOrd>(values: impl Iterator<Item = T>) -> usize {
     let mut best = None;
     for (at, value) in values.enumerate() {

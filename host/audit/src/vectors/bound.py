@@ -1,10 +1,10 @@
-"""Writes bound.tsv: what the one-run audit's bound must say, from the theorem in exact binomials and 60 digits.
+"""Writes bound.tsv: the expected bounds of the canary audit, from the theorem in exact binomials and 60 digits.
 
     python bound.py > bound.tsv
 
-Nothing here comes from the program under test. `probability` rows: m, r, v, delta, epsilon, and the theorem's probability.
-`bound` rows: m, r, v, delta, confidence, and the largest epsilon that is refuted, found by bisection to 30 digits and
-rounded down to 12; 0 where none is.
+The program under test contributes nothing. `probability` rows: m, r, v, delta, epsilon, and the theorem's probability.
+`bound` rows: m, r, v, delta, confidence, and the largest epsilon that is refuted. Bisection finds it to 30 digits. It is
+rounded down to 12 digits, or 0 if no epsilon is refuted.
 """
 
 from mpmath import mp, mpf, binomial, exp, floor

@@ -5,7 +5,7 @@
 >>> run.report("report.html")
 >>> run.epsilon, run.accuracy
 
-The training is that of the command `damper`, which the package brings along.
+The training is that of the command `damper`, which the package contains.
 """
 
 from ._damper import Error, __version__

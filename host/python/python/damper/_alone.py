@@ -1,4 +1,4 @@
-"""Exports one at a time, and what they change of the process for their own thread alone."""
+"""Serialises exports, and limits their changes of process state to their own thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _thread = threading.local()
 
 
 def _renew_lock() -> None:
-    """In a process that was forked while another thread exported: that thread is not here, and its lock would stay."""
+    """Replaces the lock after a fork during another thread's export. That thread does not exist here, and its lock
+    would stay locked."""
     global _lock
     _lock = threading.RLock()
     _thread.exports = 0
@@ -36,12 +37,16 @@ class _OfThisThread(type):
 
 
 class _Warning(Warning, metaclass=_OfThisThread):
-    """Any warning of a thread that exports. `warnings.catch_warnings` is no help: it changes the filters of all threads, and of two
-    threads the one that ends last puts the other's filters back."""
+    """Any warning of a thread that exports.
+
+    `warnings.catch_warnings` does not work here: it changes the filters of all threads. If two threads use it, the
+    thread that ends last restores the other thread's filters.
+    """
 
 
 class _Filter(logging.Filter):
-    """Lets through what other threads log, and what is not of an exporter. It is one of handlers: loggers may come later."""
+    """Passes records of other threads, and records that are not from an exporter. It is attached to handlers, because
+    loggers may be created later."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (exports() and record.name.startswith(_SILENT))
@@ -64,14 +69,14 @@ def _held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Without what exporters say of themselves, in this thread; all is as before afterwards, however it ends."""
+    """Suppresses the messages of exporters in this thread. Restores the previous state in every case."""
     import torch
 
     mha, quiet, handlers = torch.backends.mha, _Filter(), _handlers()
     fast = mha.get_fastpath_enabled()
     try:
         _thread.exports = getattr(_thread, "exports", 0) + 1
-        # The fast path of nn.TransformerEncoder is one operator that nothing but PyTorch knows.
+        # The fast path of nn.TransformerEncoder is one operator that only PyTorch supports.
         mha.set_fastpath_enabled(False)
         warnings.simplefilter("ignore", _Warning)
         for handler in handlers:
@@ -86,7 +91,7 @@ def silence() -> Iterator[None]:
 
 
 def _handlers() -> list[logging.Handler]:
-    """All that write what exporters log."""
+    """Returns all handlers that write messages of exporters."""
     handlers = [logging.lastResort] if logging.lastResort is not None else []
     for name in _SILENT:
         logger: logging.Logger | None = logging.getLogger(name)
@@ -97,6 +102,6 @@ def _handlers() -> list[logging.Handler]:
 
 
 def _remove_filter() -> None:
-    # Another thread may have put back filters that it had before; left over, this one lets everything through.
+    # Another thread may have restored its earlier filters. A leftover filter would suppress nothing.
     with contextlib.suppress(AttributeError, ValueError):
         warnings.filters.remove(("ignore", None, _Warning, None, 0))

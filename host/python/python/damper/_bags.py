@@ -11,7 +11,8 @@ from ._damper import Error
 
 @contextlib.contextmanager
 def fixed_bags() -> Iterator[None]:
-    """Lets `nn.EmbeddingBag` look up all bags `[N, length]` at once and reduce over the length, in the thread that exports."""
+    """Makes `nn.EmbeddingBag` look up all bags `[N, length]` at once and reduce over the length, in the exporting
+    thread."""
     from torch.nn import functional
 
     own = functional.embedding_bag
@@ -39,7 +40,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """As `torch.nn.functional.embedding_bag` for bags of one length."""
+    """As `torch.nn.functional.embedding_bag`, for bags of equal length."""
     from torch.nn import functional
 
     del norm_type, sparse, include_last_offset

@@ -14,8 +14,11 @@ LIBRARY = "ORT_DYLIB_PATH"
 
 
 def use_onnxruntime() -> None:
-    """Lets damper load the library of the installed package `onnxruntime`, without importing it; the user's own choice stays. The
-    environment stays as it is: other threads may be reading it."""
+    """Makes damper load the library of the installed package `onnxruntime` without an import. The user's own choice has
+    priority.
+
+    The environment is not changed, because other threads may be reading it.
+    """
     if os.environ.get(LIBRARY):
         return
     spec = importlib.util.find_spec("onnxruntime")
@@ -29,7 +32,7 @@ def use_onnxruntime() -> None:
 
 def main() -> None:
     """The entry point of `damper`."""
-    # Ctrl-C is the command's: it ends a run after its step.
+    # The command handles Ctrl-C: it ends a run after its step.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     use_onnxruntime()
     sys.exit(_damper.main(["damper", *sys.argv[1:]]))

@@ -11,7 +11,7 @@ __version__: str
 _Split = tuple[list[tuple[str, np.ndarray]], np.ndarray | None]
 
 class Error(ValueError):
-    """What is wrong, and what to do: in the command's words, with arguments in the place of flags."""
+    """Error with the problem and the fix, in the words of the command, with arguments instead of flags."""
 
 def call(
     name: str,
@@ -21,18 +21,18 @@ def call(
     data: tuple[_Split, _Split | None] | None = None,
     tell_of_rows: Callable[[str], None] | None = None,
 ) -> tuple[str, bool]:
-    """Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
+    """Runs the subcommand `name`. Returns its answer, and True if Ctrl-C ended it early.
 
-    `settings` are flags without dashes: a bool is a switch, a list a flag that is repeated, None is left out. `tell` gets one JSON
-    object for each thing that happens, and `tell_of_rows` each warning that depends on rows of the data. `data` are the rows to train
-    on, and held-out rows.
+    `settings` are flags without dashes: a bool is a switch, a list a repeated flag, None is omitted. `tell` receives a
+    JSON object for each event, and `tell_of_rows` each warning that depends on rows of the data. `data` are the
+    training rows, and held-out rows.
     """
 
 def main(args: list[str]) -> int:
-    """Runs the command line `args`, the program's name first. Returns the exit code."""
+    """Runs the command line `args`, starting with the program's name. Returns the exit code."""
 
 def use_library(path: str) -> None:
-    """Names onnxruntime's library if ORT_DYLIB_PATH does not. The first call decides."""
+    """Sets onnxruntime's library if ORT_DYLIB_PATH does not. The first call wins."""
 
 def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
-    """The float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""
+    """Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""

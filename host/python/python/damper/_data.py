@@ -1,4 +1,5 @@
-"""Arrays, DataFrames, Datasets and DataLoaders as arrays that the command takes: float32 or int64, the samples along axis 0."""
+"""Converts arrays, DataFrames, Datasets and DataLoaders to arrays for the command: float32 or int64, with the samples
+along axis 0."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from . import _frames
 from ._damper import Error
 from ._frames import Columns, Reading, Table
 
-# Samples that a Dataset is asked for at once.
+# Number of samples that a Dataset is asked for at once.
 CHUNK = 256
 
 
@@ -23,29 +24,29 @@ class Samples:
     inputs: dict[str, np.ndarray]
     #: Labels `[N, ...]`.
     labels: np.ndarray | None
-    #: Whether the module is called with names, as `module(ids=..., mask=...)`.
+    #: True if the module is called with names, as `module(ids=..., mask=...)`.
     by_name: bool
-    #: Of a DataLoader.
+    #: Batch size of a DataLoader.
     batch_size: int | None = None
-    #: The inputs that came as DataFrames.
+    #: Inputs from DataFrames.
     tables: dict[str, Table] = dataclasses.field(default_factory=dict)
 
     def columns(self) -> dict[str, Columns]:
-        """The columns of the inputs that have names."""
+        """Returns the columns of the inputs that have names."""
         return {name: table.columns for name, table in self.tables.items()}
 
     def split(self) -> tuple[list[tuple[str, np.ndarray]], np.ndarray | None]:
-        """As the extension takes them."""
+        """Returns the arguments for the extension."""
         return list(self.inputs.items()), self.labels
 
 
 def samples(
     data: Any, names: list[str], what: str = "data", wants_labels: bool = True, reading: Reading | None = None, loss: Any = None
 ) -> Samples:
-    """`data` in memory, walked once: `(X, y)`, a DataFrame, a `Dataset` or a `DataLoader`.
+    """Reads `data` into memory in one pass: `(X, y)`, a DataFrame, a `Dataset` or a `DataLoader`.
 
-    `X` is an array `[N, ...]`, a DataFrame, a tuple of them (inputs by position) or a dict of them (inputs by name); `y` an array
-    `[N, ...]`, a Series, or the name of a column of `X`. `names` are those of the module's inputs.
+    `X` is an array `[N, ...]`, a DataFrame, a tuple of them (inputs by position) or a dict of them (inputs by name).
+    `y` is an array `[N, ...]`, a Series, or the name of a column of `X`. `names` are those of the module's inputs.
     """
     reading = reading or Reading()
     batch_size = None
@@ -110,7 +111,7 @@ def _is_column(labels: Any) -> bool:
 
 
 def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Reading) -> None:
-    """Notes that columns without names stand in the place of those of the run."""
+    """Records that columns without names take the positions of the run's columns."""
     width = sum(len(known.categories.get(name, [0])) for name in known.names)
     if array.shape[1:] not in ((width,), (len(known.names),)):
         raise Error(f"{what}: has the shape {list(array.shape)} where the training data have {len(known.names)} named columns; give a DataFrame")
@@ -118,7 +119,7 @@ def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Readin
 
 
 def _check_settings(inputs: dict[str, Any], labels: Any, what: str, reading: Reading) -> None:
-    """Refuses settings of columns that no DataFrame has."""
+    """Fails if settings name columns that no DataFrame has."""
     columns = {str(name) for value in inputs.values() if _frames.is_frame(value) for name in value.columns}
     for setting, given in (("categories", reading.categories), ("scale", reading.scale)):
         own = [str(one) for one in getattr(labels, "columns", [getattr(labels, "name", None)])] + [_frames.LABELS]
@@ -137,7 +138,7 @@ def _is_loader(data: Any) -> bool:
 
 
 def _walk(loader: Any) -> Iterator[Any]:
-    """Each sample of a DataLoader's data set once, in its order, in batches; its sampler has no say."""
+    """Yields each sample of a DataLoader's data set once, in its order, in batches. The loader's sampler is ignored."""
     import torch
 
     utils = torch.utils.data
@@ -164,7 +165,7 @@ def _walk(loader: Any) -> Iterator[Any]:
 
 
 def _walk_dataset(dataset: Any, what: str) -> Iterator[Any]:
-    """Each sample of a Dataset once, in its order, in batches."""
+    """Yields each sample of a Dataset once, in its order, in batches."""
     if len(dataset) == 0:
         raise Error(f"{what}: holds no samples")
     tensors = getattr(dataset, "tensors", None)
@@ -177,7 +178,7 @@ def _walk_dataset(dataset: Any, what: str) -> Iterator[Any]:
 
 
 def _stack(batches: Iterator[Any], what: str, wants_labels: bool) -> tuple[Any, Any]:
-    """The batches' features and labels, one after another."""
+    """Concatenates the features and labels of the batches."""
     features: list[Any] = []
     labels: list[Any] = []
     for batch in batches:
@@ -213,7 +214,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _by_name(features: Any, names: list[str], what: str) -> tuple[dict[str, Any], bool]:
-    """Arrays by the names of the module's inputs."""
+    """Returns arrays by the names of the module's inputs."""
     if isinstance(features, dict):
         unknown = [key for key in features if names and key not in names and "*" not in names]
         if unknown:
@@ -228,7 +229,7 @@ def _by_name(features: Any, names: list[str], what: str) -> tuple[dict[str, Any]
 
 
 def _array(value: Any, what: str, are_labels: bool = False) -> np.ndarray:
-    """`value` as a C-contiguous array of float32, float64, int64 or uint64, without rounding."""
+    """Returns `value` as a C-contiguous array of float32, float64, int64 or uint64, without rounding."""
     if _is_tensor(value):
         value = value.detach().cpu()
         narrow = value.is_floating_point() and str(value.dtype) != "torch.float64"

@@ -1,4 +1,4 @@
-"""A module as .onnx, with every parameter under a name that leads back to it."""
+"""Exports a module as .onnx, with a name for every parameter that identifies it in the module."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ._damper import Error
 from ._metadata import METADATA
 
 OPSET = 18
-# The rows of the example that the network is traced with, and of the one that the file is compared with.
+# Number of rows of the example for the trace, and of the example for the comparison with the file.
 ROWS, OTHER_ROWS = 2, 3
-# What each choice of an exporter tries: the exporter, and whether it folds constants. What the dynamo exporter folds makes smaller
-# files, which may have parameters in pieces.
+# Attempts of each choice of an exporter: the exporter, and True to fold constants. Folding by the dynamo exporter gives
+# smaller files, but may split parameters.
 ATTEMPTS = {
     "auto": [("torchscript", False), ("dynamo", True), ("dynamo", False)],
     "torchscript": [("torchscript", False)],
     "dynamo": [("dynamo", True), ("dynamo", False)],
 }
-# How far an output of the file may be from the module's, against the largest.
+# Tolerance of an output of the file, relative to the module's largest output.
 CLOSE = 1e-3
 
 
@@ -36,13 +36,13 @@ CLOSE = 1e-3
 class Exported:
     """An exported module."""
 
-    #: The .onnx file.
+    #: Content of the .onnx file.
     model: bytes
     #: Initializers to train.
     parameters: list[str]
-    #: What the user should know.
+    #: Notes for the user.
     notes: list[str]
-    #: The names in the module of these initializers.
+    #: Names of these initializers in the module.
     names: dict[str, str]
 
 
@@ -55,13 +55,15 @@ def export(
     whole: bool = False,
     known: dict[str, Any] | None = None,
 ) -> Exported:
-    """Exports `module` for inputs like `example`, `{name: array [N, ...]}`, of which only shapes and types are used.
+    """Exports `module` for inputs like `example`, `{name: array [N, ...]}`. Only shapes and types of `example` are
+    used.
 
-    With `whole`, all parameters are to be trained, also those without `requires_grad`. The network that is exported is a copy whose parameters are random and all different, so that no exporter takes two for
-    one. Each parameter is then found by its values, wherever the exporter put it, and gets the module's own. The file's metadata have `known`
-    too.
+    With `whole`, all parameters are to be trained, including those without `requires_grad`. The exporter gets a copy of
+    the network with random and distinct parameters, so that no exporter merges two of them. Each parameter is then
+    found by its values, at any position in the file, and gets the module's own values. The file's metadata also contain
+    `known`.
 
-    One thread exports at a time. The module stays as it is, and so does the process.
+    Only one thread exports at a time. The module and the process are not changed.
     """
     with alone():
         return _export(module, example, by_name, exporter, has_labels, whole, known or {})
@@ -118,7 +120,7 @@ def _export(
 
 
 def with_trained(file: bytes, trained: list[str]) -> bytes:
-    """The exported `file`, of whose initializers `trained` are trained."""
+    """Returns the exported `file`, with `trained` as its trained initializers."""
     import onnx
 
     model = onnx.load_from_string(file)
@@ -128,13 +130,14 @@ def with_trained(file: bytes, trained: list[str]) -> bytes:
 
 
 class _Unfit(Exception):
-    """Why what an exporter gave, or did not give, cannot be trained."""
+    """Reason why an exporter's result, or its failure, cannot be trained."""
 
 
 def _attempt(
     torch: Any, module: Any, twin: Any, inputs: dict[str, Any], by_name: bool, used: list[str], kind: str, folds: bool
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
-    """The exported model with the module's values, and where it has the tensors of the module, all `used` parameters among them."""
+    """Returns the exported model with the module's values, and the positions of the module's tensors in it, including
+    all `used` parameters."""
     import onnx
 
     wraps = by_name or _peft.called(twin) is not twin
@@ -148,7 +151,7 @@ def _attempt(
     if lost:
         raise _Unfit(f"'{lost[0]}' is not one tensor of the file, so its trained values would not lead back")
     _rename(model.graph, places)
-    # With other random values too: a constant that the exporter made out of a parameter would keep the first ones.
+    # Also with other random values: a constant that the exporter computed from a parameter would keep the first values.
     for values in (_randomised(module, seed=2), module):
         _set_values(onnx, values, model.graph, places)
         _check(torch, values, model.SerializeToString(), inputs, by_name)
@@ -156,7 +159,7 @@ def _attempt(
 
 
 def _refuse_or_note(module: Any) -> list[str]:
-    """Notes on layers that act otherwise in training. Refuses those that mix samples."""
+    """Returns notes on layers that behave differently in training. Fails for layers that mix samples."""
     import torch
 
     dropped, padded, notes = [], [], []
@@ -189,12 +192,12 @@ def _list(names: list[str]) -> str:
 
 
 def _tensors(module: Any) -> dict[str, Any]:
-    """Parameters and buffers by name: a tied parameter under its first name alone."""
+    """Returns parameters and buffers by name. A tied parameter has only its first name."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _randomised(module: Any, seed: int = 1) -> Any:
-    """A copy in evaluation mode, on the processor, in float32, with random parameters."""
+    """Returns a copy in evaluation mode, on the CPU, in float32, with random parameters."""
     import torch
 
     try:
@@ -211,7 +214,8 @@ def _randomised(module: Any, seed: int = 1) -> Any:
 
 
 def _prepared(copied: Any) -> Any:
-    """A copy in evaluation mode, on the processor, in float32, without the caches that models of `transformers` return next to their logits."""
+    """Converts a copy to evaluation mode, to the CPU and float32, without the caches that models of `transformers`
+    return next to their logits."""
     for part in copied.modules():
         config = getattr(part, "config", None)
         if getattr(config, "use_cache", None) is True:
@@ -220,7 +224,8 @@ def _prepared(copied: Any) -> Any:
 
 
 def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
-    """`rows` made-up samples like those of an array or a tensor: nothing private gets into the file."""
+    """Returns `rows` synthetic samples like those of an array or a tensor, so that no private data gets into the file.
+    """
     shape = (rows, *like.shape[1:])
     if "int64" in str(like.dtype):
         if generator is None:
@@ -230,7 +235,7 @@ def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
 
 
 def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
-    """Runs the network once: what it refuses, exporters would say in many words."""
+    """Runs the network once. Its own error is shorter than that of an exporter."""
     try:
         with torch.no_grad():
             twin(**inputs) if by_name else twin(*inputs.values())
@@ -241,7 +246,8 @@ def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
 
 
 def _positional(torch: Any, twin: Any, names: list[str], by_name: bool) -> Any:
-    """`twin` with inputs by position, in the order of `names`, without the wrappers of peft. The dynamo exporter cannot follow those."""
+    """Wraps `twin` for inputs by position, in the order of `names`, without the wrappers of peft. The dynamo exporter
+    cannot trace those."""
 
     class Positional(torch.nn.Module):
         def __init__(self) -> None:
@@ -283,7 +289,7 @@ def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, f
 
 
 def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
-    """Where the file has each tensor of the module, by its values."""
+    """Returns the position of each tensor of the module in the file, by its values."""
     import onnx
 
     arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
@@ -302,7 +308,7 @@ def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
             continue
         value = tensor.detach().numpy()
         own = known.get(id(tensor), [prefix + name])
-        # Buffers are not random, and others may have their values.
+        # Buffers are not random, and others may have equal values.
         others = by_size.get(value.size, []) if name in parameters else []
         found = []
         for candidate in dict.fromkeys([*own, *others]):
@@ -313,14 +319,14 @@ def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
             transposed = not straight and value.ndim == 2 and array.shape == value.shape[::-1] and np.array_equal(array, value.T)
             if straight or transposed:
                 found.append({"tensor": candidate, "transposed": transposed, "shape": list(value.shape)})
-        # Folding may store a tied parameter again, as its transpose: one of both would be trained.
+        # Folding may store a tied parameter again, as its transpose. Then only one of both would be trained.
         if len(found) == 1 or found and name not in parameters:
             places[name] = found[0]
     return places
 
 
 def _rename(graph: Any, places: dict[str, dict[str, Any]]) -> None:
-    """Gives initializers the names that the module's tensors have: messages and patterns then use those."""
+    """Renames initializers to the names of the module's tensors, which messages and patterns then use."""
     taken = {name for node in graph.node for name in [*node.input, *node.output]}
     taken.update(one.name for ones in (graph.initializer, graph.input, graph.output) for one in ones)
     new: dict[str, str] = {}
@@ -342,7 +348,7 @@ def _rename(graph: Any, places: dict[str, dict[str, Any]]) -> None:
 
 
 def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> list[str]:
-    """The parameters on which no output depends."""
+    """Returns the parameters on which no output depends."""
     parameters = dict(twin.named_parameters())
     for parameter in parameters.values():
         parameter.requires_grad_(parameter.is_floating_point())
@@ -363,7 +369,7 @@ def _floats(torch: Any, outputs: Any) -> list[Any]:
 
 
 def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, Any]]) -> None:
-    """Puts the module's own values into the file."""
+    """Writes the module's own values to the file."""
     tensors = _tensors(module)
     values = {}
     for name, place in places.items():
@@ -376,7 +382,7 @@ def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, 
 
 
 def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_name: bool) -> None:
-    """Compares the file's outputs with the module's, for made-up samples and another number of them."""
+    """Compares the file's outputs with the module's, for synthetic samples and another number of them."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -385,7 +391,7 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_nam
     generator = torch.Generator().manual_seed(2)
     drawn = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
     original = _prepared(copy.deepcopy(module))
-    # Of either sign, and both: a branch that the trace has not taken shows.
+    # With mixed, positive and negative signs, to reveal a branch that the trace has not taken.
     for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs()):
         given = {name: change(value) if value.is_floating_point() else value for name, value in drawn.items()}
         with torch.no_grad():

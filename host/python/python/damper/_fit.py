@@ -24,14 +24,14 @@ from ._plain import plain
 from ._run import Interrupted, Run, upward
 from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
-#: The folder of runs without `out`, in the working folder.
+#: Folder of runs without `out`, in the working folder.
 RUNS = "damper-runs"
-# Arguments that the command has as part of another, or that name files.
+# Arguments with file names, which are resolved here.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
 
 
 class PrivacyWarning(UserWarning):
-    """What the command warns of."""
+    """Warning of the command."""
 
 
 def fit(
@@ -66,77 +66,78 @@ def fit(
     progress: bool = True,
     **options: Any,
 ) -> Run:
-    """Trains a copy of `module` with differential privacy and returns the run; `run.load_into(module)` gives the module its weights.
+    """Trains a copy of `module` with differential privacy and returns the run. `run.load_into(module)` copies the weights back.
 
     Parameters
     ----------
     module
-        A `torch.nn.Module` of any mode and device. What has `requires_grad` is trained; tied parameters are one; buffers stay. It is
-        exported in evaluation mode: dropout is off, and BatchNorm is refused (`damper.fix` replaces it). A model of the package `peft` with
-        LoRA or IA3 trains its active adapters.
+        A `torch.nn.Module` in any mode and on any device. Parameters with `requires_grad` are trained. Tied parameters are one
+        parameter. Buffers do not change. It is exported in evaluation mode: dropout is off, and BatchNorm is an error (`damper.fix`
+        replaces it). A model of the package `peft` with LoRA or IA3 trains its active adapters.
     data
-        The training samples, one row of `X` and `y` each: `(X, y)` with arrays or tensors `[N, ...]`, `X` also a tuple (inputs by
-        position) or a dict (by name); a DataFrame; a `Dataset`; or a `DataLoader`, whose data set is walked once, in its order. `y` is `[N]`
-        of class numbers, `[N, S]` of those of tokens, or numbers of the output's shape. One row is what epsilon protects.
+        The training samples, one row of `X` and `y` each. Either `(X, y)` with arrays or tensors `[N, ...]`, and `X` also a tuple
+        (inputs by position) or a dict (by name). Or a DataFrame, a `Dataset`, or a `DataLoader`. The data set of a DataLoader is read
+        once, in its order. `y` is `[N]` of class indices, `[N, S]` of those of tokens, or values of the output's shape. Epsilon protects
+        one row.
 
-        A DataFrame's columns are the features in their order, by name: bools are 0 or 1, and a column of categories becomes a column of 0
-        or 1 for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has
-        public constants. Other data of the run (`test`, `damper.resume`) are matched by name.
+        A DataFrame's columns are the features in their order, by name. Bools are 0 or 1. A categorical column becomes a column of 0 or 1
+        for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has public
+        constants. Other data of the run (`test`, `damper.resume`) are matched by name.
     epsilon, delta
-        The budget of the whole run. `delta` well below 1 / N.
+        The budget of the whole run. Choose `delta` well below 1 / N.
     noise_multiplier
-        Standard deviation of the noise over the clip, in the place of `epsilon`.
+        Standard deviation of the noise over the clip, instead of `epsilon`.
     epochs, batch_size, lr
-        Passes over the data, expected samples in a Poisson draw, learning rate. Without `batch_size` that of the DataLoader. A private
-        learning rate is larger than one without noise: gradients have a norm of at most `clip`.
+        Passes over the data, expected samples in a Poisson draw, learning rate. The default `batch_size` is that of the DataLoader. A
+        private run needs a larger learning rate than a run without noise, because gradients have a norm of at most `clip`.
     clip
-        Largest norm of a sample's gradient; 1 if not given.
+        Largest norm of a sample's gradient. The default is 1.
     method, optimizer, momentum, lr_schedule
-        As `damper train`'s: `method="doppler"`, `optimizer="adam"`, ...
+        As in `damper train`: `method="doppler"`, `optimizer="adam"`, ...
     loss
         "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the
         labels are the tokens), "ctc", "output" (forward returns the loss `[N]` itself, and `data` is `(X,)`), or PyTorch's
         `nn.CrossEntropyLoss()`, `nn.CTCLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.SmoothL1Loss()`,
         `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction.
     test
-        Held-out samples: a fraction of the training rows, or data as above. Their metrics are exact and epsilon does not cover them, unless
-        `test_metrics="private"`, or "none".
+        Held-out samples: a fraction of the training rows, or data as above. By default their metrics are exact and epsilon does not cover
+        them. With `test_metrics="private"` they are noisy and covered, and with "none" they are not released.
     label
-        The column of the labels if the data are a DataFrame alone; or `(df, "COLUMN")`. A list of columns for outputs of several numbers.
-        Labels that are no numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
+        The column of the labels if the data are only a DataFrame. `(df, "COLUMN")` is the same. Use a list of columns for outputs of
+        several values. Labels that are not numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
     eval_every
-        Evaluates every so many epochs, beside the end.
+        Interval of evaluations in epochs. The end is always evaluated.
     seed
-        Makes the run a simulation that can be repeated: not private.
+        Makes the run a repeatable simulation, which is not private.
     not_private
-        Trains a baseline without clipping and noise, which protects nobody: every output says so, `run.not_private` is True and
+        Trains a baseline without clipping and noise, which protects nobody. Every output is marked, `run.not_private` is True and
         `run.epsilon` infinite. Leave out `epsilon`, `delta`, `noise_multiplier` and `clip`.
     lora, lora_target
-        Rank of low-rank adapters `A: [in, rank]`, `B: [rank, out]`, and the weights that get one: patterns (`*`, `?`) of names in
-        `module.named_parameters()`, of linear layers alone. The weights themselves are frozen, and of the rest what `train=` names is
-        trained, whatever `requires_grad` says. `load_into` gives the module `W + lora_alpha / rank * A B`, merged.
+        Rank of low-rank adapters `A: [in, rank]`, `B: [rank, out]`, and the weights that get an adapter: patterns (`*`, `?`) of names in
+        `module.named_parameters()`, only of linear layers. These weights are frozen. Of the rest, the parameters that `train=` names are
+        trained, regardless of `requires_grad`. `load_into` gives the module the merged weights `W + lora_alpha / rank * A B`.
     out
-        The output folder; if not given, the next free one in `damper-runs`. Its folder `checkpoint` is as secret as the data.
+        The output folder. The default is the next free folder in `damper-runs`. Its folder `checkpoint` is as secret as the data.
     budget
-        A file of `damper budget`, against which the whole run is charged first.
+        A file of `damper budget`. The whole run is charged against it first.
     accountant, backend
         "pld" or "rdp"; "auto", "ort", "tract", "portable" or "cuda".
     exporter
-        "torchscript", "dynamo", or "auto": the first, and the other if it fails.
+        "torchscript", "dynamo", or "auto": the first, and the second if it fails.
     progress
         Shows a bar.
     options
-        Any other flag of `damper train`, with `_` in the place of `-`: `physical_batch=32`, `average=0.5`, `grid_bits=18`.
+        Any other flag of `damper train`, with `_` instead of `-`: `physical_batch=32`, `average=0.5`, `grid_bits=18`.
 
     Raises
     ------
     damper.Error
-        A setting, the module or the data is at fault. Nothing was released, unless the message says that the run is unfinished.
+        A setting, the module or the data is invalid. Nothing was released, unless the message states that the run is unfinished.
     damper.NotTrained
-        No gradient reaches some parameters, or the run left them bit for bit as they were. Its `parameters` name them. In the first case
+        No gradient reaches some parameters, or the run left them unchanged bit for bit. Its `parameters` name them. In the first case
         nothing was released, and its `run` is None.
     damper.Interrupted
-        Ctrl-C: the run ended after its step, and what was charged counts.
+        Ctrl-C: the run ended after its current step, and charged steps count.
     """
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
@@ -222,12 +223,12 @@ def fit(
         except NotTrained:
             raise
         except Error as error:
-            # The file is gone by the time that the user reads its name.
+            # The temporary file no longer exists when the user reads its name.
             raise Error(str(error).replace(str(file), "the exported module")) from None
 
 
 def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
-    """What the model's file says of the tables that it was trained on, all of it public."""
+    """Returns the facts that the model's file has about its tables, all of them public."""
     if not train.tables and reading.classes is None:
         return {}
     columns = {name: dataclasses.asdict(one) for name, one in train.columns().items()}
@@ -239,7 +240,7 @@ def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
 
 
 def _choose_types(module: Any, train: Samples, test: Samples | None, are_normalized: bool) -> None:
-    """Gives the inputs that are tables the type that the module takes: ids as integers, or numbers."""
+    """Chooses the type that the module takes for inputs from tables: integers for ids, or floats."""
     for name, table in train.tables.items():
         kinds = [table.floats, table.integers]
         kinds = [kind for kind in (reversed(kinds) if table.only_integers else kinds) if kind is not None]
@@ -269,12 +270,13 @@ def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
 
 
 def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
-    """Goes on with the run in `path` that Ctrl-C, a kill or an error stopped, and returns it finished.
+    """Continues the run in `path` that Ctrl-C, a kill or an error stopped, and returns the finished run.
 
-    `data` and `test` must be those of the run, which are compared: samples in memory are not kept on the disk. `test` is left out if
-    it was a fraction. With the same program and processor the run ends with the bits that it would have without the stop.
+    `data` and `test` must be those of the run, and are compared with them, because samples in memory are not stored on
+    the disk. Omit `test` if it was a fraction. With the same program and processor the run ends with the bits of an
+    uninterrupted run.
 
-    Raises `damper.Error` if there is nothing to resume, or data or model are others.
+    Raises `damper.Error` if there is nothing to resume, or if data or model differ.
     """
     folder = pathlib.Path(path).absolute()
     model = folder / "checkpoint" / "module.onnx"
@@ -312,7 +314,7 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
 
 
 def input_names(module: Any) -> list[str]:
-    """Names of the inputs of `module.forward`; `*` if it takes any."""
+    """Returns the names of the inputs of `module.forward`, or `*` if it takes any."""
     if not hasattr(module, "named_parameters"):
         raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
     names = []
@@ -324,7 +326,8 @@ def input_names(module: Any) -> list[str]:
 
 @contextlib.contextmanager
 def _folder(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
-    """The output folder: `out`, or the next free one of `damper-runs`, which is gone again if nothing came of the run."""
+    """Yields the output folder: `out`, or the next free folder of `damper-runs`. That folder is removed again if the
+    run produced nothing."""
     if out is not None:
         yield pathlib.Path(out).absolute()
         return
@@ -333,17 +336,17 @@ def _folder(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
         yield folder
     finally:
         for empty in (folder, folder.parent):
-            # Not empty, or another thread's or process's by now.
+            # Not empty, or already used by another thread or process.
             with contextlib.suppress(OSError):
                 empty.rmdir()
 
 
 def _next_folder() -> pathlib.Path:
-    """Makes the next free folder of `damper-runs`. Of several threads or processes at once, each gets its own."""
+    """Creates the next free folder of `damper-runs`. Concurrent threads and processes each get their own."""
     runs = pathlib.Path(RUNS).absolute()
     while True:
         runs.mkdir(parents=True, exist_ok=True)
-        # Of a folder that another run has just removed, the loop makes another.
+        # If another run has just removed the folder, the loop creates another.
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             taken = [int(one.name) for one in runs.iterdir() if one.name.isdigit()]
             folder = runs / f"{max(taken, default=0) + 1:04d}"
@@ -352,7 +355,7 @@ def _next_folder() -> pathlib.Path:
 
 
 class _Bar:
-    """A progress bar, in a terminal or a notebook, of what the command tells. Figures are released ones."""
+    """Progress bar for events of the command, in a terminal or a notebook. It shows only released figures."""
 
     def __init__(self, shown: bool) -> None:
         self.shown = shown
@@ -386,8 +389,11 @@ class _Bar:
 
 
 class _OfRows:
-    """Keeps what rows of the data show, for `Run.data_warnings`. An interactive terminal shows it, and nothing that is kept does: no
-    warning, which a filter makes an exception and logging a line, and no notebook."""
+    """Stores warnings about rows for `Run.data_warnings`, and shows them on an interactive terminal only.
+
+    No stored output contains them. They are not Python warnings, because a filter makes exceptions of these, and
+    logging makes lines. A notebook does not show them.
+    """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -399,6 +405,7 @@ class _OfRows:
 
 
 def _is_interactive() -> bool:
-    """Is standard error the process's own, and a terminal? Systems that run jobs give some a terminal, and keep what it shows."""
+    """Returns True if standard error is the process's own and a terminal. Job systems provide a terminal for some jobs,
+    and store its output."""
     is_job = os.environ.get("CI", "") not in ("", "0", "false")
     return sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty() and not is_job

@@ -1,4 +1,4 @@
-"""Layers that can be trained privately in the place of those that cannot."""
+"""Replaces layers that cannot be trained privately."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ._damper import Error
 
 
 def fix(module: Any, groups: int | None = None) -> Any:
-    """A copy of `module` with GroupNorm in the place of each BatchNorm, with its weights, as `damper fix` does it.
+    """Returns a copy of `module` with GroupNorm instead of each BatchNorm, with its weights, as `damper fix` does.
 
-    BatchNorm mixes the samples of a batch, so none has a gradient of its own. The outputs change: train the copy afterwards. Without
-    `groups` a layer of C channels gets the largest divisor of C up to 32 that leaves two channels a group.
+    BatchNorm mixes the samples of a batch, so no sample has its own gradient. The outputs change, so train the copy
+    afterwards. Without `groups`, a layer of C channels gets the largest divisor of C up to 32 that leaves two channels
+    in a group.
     """
     import torch
 

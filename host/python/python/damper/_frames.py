@@ -1,4 +1,4 @@
-"""DataFrames and Series of pandas as arrays: columns by name, categories by public lists."""
+"""Converts DataFrames and Series of pandas to arrays: columns by name, categories by public lists."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ import numpy as np
 
 from ._damper import Error
 
-#: The labels' name in `scale` where they are no column.
+#: Name of the labels in `scale` if they are not a column.
 LABELS = "labels"
-#: What False and True are called in public lists, in small letters.
+#: Names of False and True in public lists, in lower case.
 _TRUTHS = (("false", "0"), ("true", "1"))
 
 
 @dataclasses.dataclass
 class Columns:
-    """The columns of an input. They travel with the model: other data of the run are matched with them by name."""
+    """Columns of an input. They are stored with the model, and other data of the run are matched with them by name."""
 
     names: list[str]
-    #: The public values of columns of categories, in their order.
+    #: Public values of categorical columns, in their order.
     categories: dict[str, list[Any]]
 
 
 @dataclasses.dataclass
 class Table:
-    """An input that came as a DataFrame."""
+    """An input from a DataFrame."""
 
     columns: Columns
-    #: `[N, width]`: a number for each column, and 0 or 1 for each value of a column of categories.
+    #: `[N, width]`: a number for each column, and 0 or 1 for each value of a categorical column.
     floats: np.ndarray
-    #: `[N, columns]`, if all columns are integers, bools or categories (by their places) and nothing is missing.
+    #: `[N, columns]`, if all columns are integers, bools or categories (by position) and no value is missing.
     integers: np.ndarray | None
-    #: Whether each column is of integers.
+    #: True if each column has integers.
     only_integers: bool
-    #: A column of integers that float64 does not hold: `floats` has each as the nearest float32.
+    #: An integer column that float64 cannot represent. `floats` has the nearest float32 values.
     beyond_floats: str | None = None
 
 
 @dataclasses.dataclass
 class Reading:
-    """What the caller says of tables."""
+    """Settings of the caller for tables."""
 
-    #: The column, or columns, of the labels.
+    #: Column, or columns, of the labels.
     label: Any = None
     #: Public values by column.
     categories: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
@@ -51,22 +51,22 @@ class Reading:
     classes: list[Any] | None = None
     #: Public constants by column: `(x - mean) / std`.
     scale: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    #: Those of the labels.
+    #: Public constants of the labels.
     label_scale: tuple[float, float] | None = None
-    #: Whether rows that cannot be used are left out rather than an error.
+    #: True if invalid rows are dropped. False if they are an error.
     drops: bool = False
-    #: The columns of the run by input.
+    #: Columns of the run by input.
     known: dict[str, Columns] = dataclasses.field(default_factory=dict)
-    #: Says what the user should know.
+    #: Callback for notes to the user.
     note: Callable[[str], None] = lambda text: None
 
 
 def of_options(options: dict[str, Any], label: Any) -> Reading:
-    """Takes what is about tables out of `options`: there, the values of flags have their forms."""
+    """Takes the settings of tables out of `options`. The remaining values have the forms of flags."""
     column = options.pop("label_column", None)
     if label is not None and column is not None:
         raise Error("label, label_column: give one of them")
-    # A text without a comma is the file of the names, which the command reads.
+    # Text without a comma is a file of names, which the command reads.
     is_file = isinstance(options.get("classes"), str) and "," not in options["classes"]
     classes = None if is_file else options.pop("classes", None)
     classes = [name.strip() for name in classes.split(",")] if isinstance(classes, str) else None if classes is None else list(classes)
@@ -89,7 +89,8 @@ def of_options(options: dict[str, Any], label: Any) -> Reading:
 
 
 def _constant(value: Any, what: str) -> float:
-    """A public constant as float64. An integer that float64 does not hold is refused: it would be rounded, and so would what it scales."""
+    """Returns a public constant as float64. Fails for an integer that float64 cannot represent, because it would be
+    rounded, and so would the values that it scales."""
     value = value.strip() if isinstance(value, str) else value
     number = float(value)
     try:
@@ -139,7 +140,7 @@ def is_table(value: Any) -> bool:
 
 
 def taken_apart(frame: Any, label: Any, what: str) -> tuple[Any, Any]:
-    """The features and the labels of a DataFrame whose labels are `label`, a column or a list of them."""
+    """Splits a DataFrame with the labels `label`, a column or a list of them, into features and labels."""
     wanted = list(label) if isinstance(label, (list, tuple)) and label not in frame.columns else [label]
     _check_names(frame, what)
     names = {str(name): name for name in frame.columns}
@@ -153,7 +154,7 @@ def taken_apart(frame: Any, label: Any, what: str) -> tuple[Any, Any]:
 
 
 def check_rows(features: Any, labels: Any, what: str) -> None:
-    """Refuses labels whose rows pandas would put in another order than those of the features."""
+    """Fails if pandas would reorder the rows of the labels to match the features."""
     tables = [one for one in _parts(features) if is_table(one)]
     for table in tables if is_table(labels) else []:
         own, other = table.index, labels.index
@@ -185,7 +186,7 @@ def _check_names(frame: Any, what: str) -> list[str]:
 
 
 def table(value: Any, what: str, reading: Reading, known: Columns | None) -> Table:
-    """The features of a DataFrame or a Series, in the order of `known` if the run has columns already."""
+    """Returns the features of a DataFrame or a Series, in the order of `known` if the run already has columns."""
     frame = value.to_frame(name="0" if value.name is None else value.name) if is_series(value) else value
     names = _check_names(frame, what)
     if not names:
@@ -225,7 +226,7 @@ def table(value: Any, what: str, reading: Reading, known: Columns | None) -> Tab
 
 
 def _categories(series: Any, name: str, reading: Reading, known: Columns | None) -> list[Any] | None:
-    """The public values of a column, or None if its values are numbers."""
+    """Returns the public values of a column, or None if its values are numbers."""
     if known is not None:
         return known.categories.get(name)
     if name in reading.categories:
@@ -240,13 +241,14 @@ def _categories(series: Any, name: str, reading: Reading, known: Columns | None)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Converts a value to its JSON type."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, (str, int, float, bool)) else str(value)
 
 
 def _codes(series: Any, listed: list[Any], what: str, reading: Reading) -> np.ndarray:
-    """The place of each row's value in `listed`; -1 of a value that is missing, or is not there if such rows are dropped."""
+    """Returns the position of each row's value in `listed`. It is -1 for a missing value, or for a value outside
+    `listed` if such rows are dropped."""
     by_value = {value: place for place, value in enumerate(listed)}
     by_text = {str(value): place for place, value in enumerate(listed)}
 
@@ -270,7 +272,8 @@ def _codes(series: Any, listed: list[Any], what: str, reading: Reading) -> np.nd
 
 
 def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | None) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """A column as float32, or float64 if that loses digits, as int64 if nothing is lost, and whether its type is one of integers. A missing value is NaN."""
+    """Returns a column as float32 (float64 if that loses digits), as int64 if that is exact, and True if its type is an
+    integer type. A missing value is NaN."""
     import pandas
 
     kind, types = series.dtype, pandas.api.types
@@ -293,13 +296,14 @@ def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | Non
     if exact is not None and exact.dtype == np.uint64 and (exact > np.iinfo(np.int64).max).any():
         raise Error(f"{what}: has an integer beyond 64 bits with a sign; scale it")
     if exact is not None and not _holds(exact):
-        # Rounded once, to what the module takes.
+        # Rounded once, to the type that the module takes.
         return exact.astype(np.float32), exact.astype(np.int64), is_integer
     return _narrow(numbers, what), None if exact is None else exact.astype(np.int64), is_integer
 
 
 def _scaled(numbers: np.ndarray, mean: float, std: float) -> np.ndarray:
-    """`(x - mean) / std` in float64. The difference of an integer and a whole mean is exact, whatever their size."""
+    """Returns `(x - mean) / std` in float64. The difference of an integer and an integer mean is exact, whatever their
+    size."""
     wide = numbers.astype(np.float64)
     if numbers.dtype.kind in "iu" and float(mean).is_integer() and (np.abs(wide) >= 2.0**53).any():
         return (numbers.astype(object) - int(mean)).astype(np.float64) / std
@@ -307,13 +311,13 @@ def _scaled(numbers: np.ndarray, mean: float, std: float) -> np.ndarray:
 
 
 def _holds(integers: np.ndarray) -> bool:
-    """Returns true if float64 holds each of these integers."""
+    """Returns true if float64 represents each of these integers."""
     large = integers[np.abs(integers.astype(np.float64)) >= 2.0**53]
     return all(int(float(one)) == int(one) for one in large)
 
 
 def _narrow(numbers: np.ndarray, what: str) -> np.ndarray:
-    """As float32 if that holds them all, else as float64, which is rounded after it is normalized."""
+    """Returns float32 if that represents all values, else float64, which is rounded after normalisation."""
     wide = numbers.astype(np.float64)
     with np.errstate(over="ignore"):
         rounded = numbers.astype(np.float32)
@@ -323,7 +327,8 @@ def _narrow(numbers: np.ndarray, what: str) -> np.ndarray:
 
 
 def take_label_scale(labels: Any, reading: Reading) -> None:
-    """Takes the constants of the labels: those of their column, or of `labels`. The command applies them, and undoes them in figures."""
+    """Takes the constants of the labels: those of their column, or of `labels`. The command applies them, and reverses
+    them in figures."""
     columns = labels.columns if is_frame(labels) else [labels.name] if is_series(labels) else []
     own = [name for name in dict.fromkeys([*map(str, columns), LABELS]) if name in reading.scale]
     if len(own) > 1 or own and own[0] != LABELS and len(columns) > 1:
@@ -337,7 +342,8 @@ def take_label_scale(labels: Any, reading: Reading) -> None:
 
 
 def labels(value: Any, what: str, reading: Reading, loss: Any) -> np.ndarray:
-    """The labels of a Series, or a DataFrame of labels: classes as int64, numbers as float32 or float64, not scaled."""
+    """Returns the labels of a Series, or of a DataFrame of labels: classes as int64, numbers as float32 or float64, not
+    scaled."""
     if is_frame(value) and len(value.columns) > 1:
         names = _check_names(value, what)
         parts = [_numbers(value.iloc[:, at], f"{what}, column '{name}'", name, None)[0] for at, name in enumerate(names)]
@@ -371,7 +377,7 @@ def labels(value: Any, what: str, reading: Reading, loss: Any) -> np.ndarray:
 
 
 def _whole(codes: np.ndarray, series: Any, what: str, reading: Reading) -> np.ndarray:
-    """Classes; a missing one is no class at all, which makes a bad row."""
+    """Returns classes. A missing value becomes an invalid class, which makes a bad row."""
     missing = (codes < 0) if reading.drops else series.isna().to_numpy()
     if not missing.any():
         return codes
@@ -390,7 +396,8 @@ def _is_number(series: Any) -> bool:
 
 
 def _names_numbers(series: Any, classes: list[Any]) -> bool:
-    """Returns true if names of classes are integers or truth values, as the labels are: they are matched by name, as in files."""
+    """Returns true if names of classes are integers or truth values, like the labels. They are then matched by name, as
+    in files."""
     import pandas
 
     names = [str(name).lower() for name in classes]

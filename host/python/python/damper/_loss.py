@@ -1,4 +1,4 @@
-"""PyTorch's losses as the command's settings."""
+"""PyTorch's losses as settings of the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTIONS = {
 
 
 def _refuse_classes(labels: np.ndarray) -> None:
-    """Refuses floats that are all 0 and 1 where no loss is given: they are classes more often than measures."""
+    """Fails for floats that are all 0 and 1 without a given loss: they are usually classes, not measures."""
     if not np.isin(labels, (0.0, 1.0)).all():
         return
     if labels.ndim == 2 and labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
@@ -37,7 +37,7 @@ def _refuse_classes(labels: np.ndarray) -> None:
 
 
 def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
-    """The settings of `loss`: a name, one of PyTorch's, or None, which the type of the labels decides."""
+    """Returns the settings of `loss`: a name, a loss of PyTorch, or None, which the type of the labels decides."""
     if isinstance(loss, str):
         return {"loss": "output:output" if loss == "output" else loss}
     if loss is None:
@@ -53,7 +53,7 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         return {"loss": name, **({"class_axis": 1} if name == "softmax-cross-entropy" else {})}
     kind = type(loss).__name__
     if type(loss) is not getattr(torch.nn, kind, None):
-        # A user's own class may have a name of PyTorch's and compute something else.
+        # A user's own class may have the name of a PyTorch loss and compute something else.
         raise Error(f"loss: {getattr(loss, '__name__', kind)}; give {KNOWN}")
     if getattr(loss, "reduction", "mean") == "none":
         raise Error(f"loss: {kind} with reduction='none'; use 'mean', or 'sum' for the sum over a sample's tokens")

@@ -1,3 +1,3 @@
-"""The key of a model file's metadata that says which initializer is which tensor of the module."""
+"""Key of a model file's metadata that maps initializers to tensors of the module."""
 
 METADATA = "damper.module"

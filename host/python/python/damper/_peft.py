@@ -1,4 +1,4 @@
-"""Modules with adapters of the package `peft`, recognised by their classes: nothing here imports it."""
+"""Modules with adapters of the package `peft`, recognised by their classes. This file does not import `peft`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ from typing import Any, Iterator
 
 from ._damper import Error
 
-#: Layers with adapters whose gradients the tests compare with PyTorch's.
+#: Layers with adapters that have tests against PyTorch's gradients.
 LAYERS = {
     "peft.tuners.lora.layer": {"Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d"},
     "peft.tuners.ia3.layer": {"Linear", "Conv2d", "Conv3d"},
 }
-#: Wrappers of a whole module, and the attribute that holds what they call.
+#: Wrappers of a whole module, and the attribute with the wrapped module.
 WRAPPERS = {"PeftModel": "base_model", "PeftMixedModel": "base_model", "BaseTuner": "model"}
 
 
 def _is(value: Any, *names: str) -> str | None:
-    """The first of `names` that is a class of `peft` and a base of `value`'s."""
+    """Returns the first of `names` that is a class of `peft` and a base of `value`'s class."""
     bases = {kind.__name__ for kind in type(value).__mro__ if kind.__module__.split(".")[0] == "peft"}
     return next((name for name in names if name in bases), None)
 
 
 def called(module: Any) -> Any:
-    """The module whose `forward` takes the inputs: that inside the wrappers of `peft`, which pass on all that they get."""
+    """Returns the module whose `forward` takes the inputs: the module inside the wrappers of `peft`, which pass all
+    inputs on."""
     while wrapper := _is(module, *WRAPPERS):
         module = getattr(module, WRAPPERS[wrapper])
     return module
 
 
 def _layers(module: Any) -> Iterator[tuple[str, Any]]:
-    """The layers that `peft` put in, by name."""
+    """Returns the layers that `peft` added, by name."""
     for name, layer in module.named_modules():
         if _is(layer, "BaseTunerLayer", "TrainableTokensWrapper"):
             yield name, layer
 
 
 def has_adapters(module: Any) -> bool:
-    """Returns true if `peft` put a layer into `module`."""
+    """Returns true if `peft` added a layer to `module`."""
     return any(True for _ in _layers(module)) or _is(module, *WRAPPERS) is not None
 
 
 def check(module: Any) -> None:
-    """Fails by name if the adapters of `module` would train otherwise than in PyTorch."""
+    """Fails, with names, if the adapters of `module` would train differently from PyTorch."""
     _check_kind(module)
     check_unmerged(module)
     for name, layer in _layers(module):
@@ -60,14 +61,15 @@ def check(module: Any) -> None:
 
 
 def check_unmerged(module: Any) -> None:
-    """Fails if adapters are merged into their weights: those have no gradient, and new weights would lose them."""
+    """Fails if adapters are merged into their weights. Merged adapters have no gradient, and new weights would lose
+    them."""
     for name, layer in _layers(module):
         if getattr(layer, "merged", False):
             raise Error(f"'{name}': its adapters {_list(layer.merged_adapters)} are merged into the weights; call unmerge_adapter() first")
 
 
 def _check_kind(module: Any) -> None:
-    """Fails if the wrapper computes something of its own, such as prompts."""
+    """Fails if the wrapper has its own computation, such as prompts."""
     configs = getattr(module, "peft_config", None)
     if _is(module, "PeftModel", "PeftMixedModel") is None or not isinstance(configs, dict):
         return

@@ -1,15 +1,16 @@
-"""The module inside a wrapper."""
+"""Unwraps a module."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# torch.compile's, and those of several devices: the attribute that holds the module.
+# Wrappers of torch.compile and of several devices, with the attribute that holds the module.
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module", "DistributedDataParallel": "module"}
 
 
 def plain(module: Any) -> Any:
-    """`module` without what `torch.compile` or a parallel wrapper put around it: parameters then have their own names."""
+    """Returns `module` without the wrappers of `torch.compile` or of parallel training, so that parameters have their
+    own names."""
     while type(module).__name__ in WRAPPERS:
         module = getattr(module, WRAPPERS[type(module).__name__])
     return module

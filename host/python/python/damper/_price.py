@@ -1,4 +1,4 @@
-"""What noise costs, and what a budget needs."""
+"""Privacy cost of noise, and noise for a budget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def epsilon(
     accountant: str | None = None,
     **options: Any,
 ) -> float:
-    """ε of `steps` steps with this noise and sampling rate at `delta`, an upper bound; or of the run in the folder `run`.
+    """Returns ε of `steps` steps with this noise and sampling rate at `delta`, an upper bound, or ε of the run in the
+    folder `run`.
 
-    `noise_multiplier` is the standard deviation of the noise over the clip, `sampling_rate` the probability of each sample in each
-    step: expected batch / N. `options` are the other flags of `damper epsilon`, such as `neighbours="replace"`, or
-    `group=5`: ε of five samples that one person gave.
+    `noise_multiplier` is the standard deviation of the noise over the clip, `sampling_rate` the probability of each
+    sample in each step: expected batch / N. `options` are the other flags of `damper epsilon`, such as
+    `neighbours="replace"`. `group=5` gives ε of five samples of one person.
     """
     settings = dict(
         noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps, delta=delta, accountant=accountant, **options
@@ -32,9 +33,9 @@ def epsilon(
 
 
 class Calibration(NamedTuple):
-    """What `calibrate` found, and the rest of the plan."""
+    """Result of `calibrate`, and the rest of the plan."""
 
-    #: ε, at most the one asked for.
+    #: ε, at most the requested ε.
     epsilon: float
     #: δ.
     delta: float
@@ -42,9 +43,9 @@ class Calibration(NamedTuple):
     noise_multiplier: float
     #: Probability of each sample in each step.
     sampling_rate: float
-    #: Steps.
+    #: Number of steps.
     steps: int
-    #: Expected samples in a step, if `samples` was given.
+    #: Expected number of samples in a step, if `samples` was given.
     batch_size: int | None
 
 
@@ -60,7 +61,8 @@ def calibrate(
     accountant: str | None = None,
     **options: Any,
 ) -> Calibration:
-    """Finds the one of `epsilon`, `noise_multiplier`, `steps` and `sampling_rate` that is left out; with `samples`, `batch_size`.
+    """Finds the missing value among `epsilon`, `noise_multiplier`, `steps` and `sampling_rate`. With `samples`, finds
+    `batch_size`.
 
     ``damper.calibrate(epsilon=3, delta=1e-5, samples=60000, batch_size=256, steps=3516).noise_multiplier``
     """

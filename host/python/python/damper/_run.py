@@ -1,4 +1,4 @@
-"""What a run left behind."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -20,107 +20,113 @@ from ._plain import plain
 
 
 class Run:
-    """A training run, by its output folder.
+    """A training run, identified by its output folder.
 
-    `damper.fit` returns one; `damper.Run(path)` opens one, finished or not.
+    `damper.fit` returns it. `damper.Run(path)` opens a run, finished or not.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        #: The output folder: `model.onnx`, `report.html`, `report.json`, `statement.json`, `events.json`, `metrics.csv`, and the private
-        #: folder `checkpoint`.
+        #: Output folder: `model.onnx`, `report.html`, `report.json`, `statement.json`, `events.json`, `metrics.csv`,
+        #: and the private folder `checkpoint`.
         self.path = pathlib.Path(path).absolute()
         file = self.path / "report.json"
         self._report: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
-        #: What rows of the data showed, such as samples without a finite gradient: one text each. Epsilon does not cover it, so it is in no
-        #: warning, event or file but those of the private folder. Empty of a run that was opened by its folder.
+        #: Warnings about rows of the data, such as samples without a finite gradient, a text each. Epsilon does not
+        #: cover them, so no warning, event or public file contains them. Empty for a run that was opened by its folder.
         self.data_warnings: list[str] = []
         self._known = self._report if self._report is not None else _unfinished(self.path)
 
     @property
     def finished(self) -> bool:
-        """False of a run that was stopped: `damper.resume` goes on with it."""
+        """False for a stopped run, which `damper.resume` continues."""
         return self._report is not None
 
     @property
     def epsilon(self) -> float:
-        """ε of the whole run, rounded up; of an unfinished run, of the steps charged so far. Infinite if the run is not private."""
+        """ε of the whole run, rounded up. For an unfinished run, ε of the steps charged so far. Infinite if the run is
+        not private."""
         return math.inf if self.not_private else float(self._known["epsilon"])
 
     @property
     def delta(self) -> float | None:
-        """δ; None if the run is not private."""
+        """δ. None if the run is not private."""
         return None if self.not_private else float(self._known["delta"])
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of the noise over the clip; under a noise schedule that of the step with the least noise. 0 if the run is
-        not private."""
+        """Standard deviation of the noise over the clip. Under a noise schedule, that of the step with the least noise.
+        0 if the run is not private."""
         return 0.0 if self.not_private else float(self._known["noise_multiplier"])
 
     @property
     def steps(self) -> int:
-        """Steps charged, or taken if the run is not private."""
+        """Number of steps charged, or taken if the run is not private."""
         return int(self._known["steps"])
 
     @property
     def steps_taken(self) -> int:
-        """Steps that made the model: fewer than `steps`, the charged ones, if the run ended early (`stop_early=`)."""
+        """Number of steps that trained the model. It is below `steps`, the charged steps, if the run ended early
+        (`stop_early=`)."""
         return int((self._known.get("early_stop") or {}).get("steps_taken", self.steps))
 
     @property
     def best_model(self) -> pathlib.Path | None:
-        """The file with the parameters of the best evaluation, if the run ended early (`stop_early=`): with exact held-out figures
-        ε does not cover that they chose it."""
+        """File with the parameters of the best evaluation, if the run ended early (`stop_early=`). With exact held-out
+        figures, ε does not cover this choice."""
         name = (self._known.get("early_stop") or {}).get("best_model")
         return self.path / name if name else None
 
     @property
     def epsilon_of_taken(self) -> float:
-        """ε of a plan of the steps taken alone. After an early stop the claim is `epsilon`, that of all planned steps."""
+        """ε of a plan with only the steps taken. After an early stop the claim is `epsilon`, that of all planned steps.
+        """
         return float((self._known.get("early_stop") or {}).get("epsilon_of_taken", self.epsilon))
 
     @property
     def accuracy(self) -> float | None:
-        """Share of right answers on the held-out samples, 0 to 1; None without such samples, or if the loss has no classes."""
+        """Accuracy on the held-out samples, 0 to 1. None without such samples, or if the loss has no classes."""
         value = (self._report or {}).get("test_accuracy")
         return None if value is None else float(value)
 
     @property
     def loss(self) -> float | None:
-        """Mean loss on the held-out samples; None without such samples."""
+        """Mean loss on the held-out samples. None without such samples."""
         value = (self._report or {}).get("test_loss")
         return None if value is None else float(value)
 
     @property
     def non_finite(self) -> dict[str, Any] | None:
-        """The number of training samples without a finite gradient, which add nothing (`release_non_finite=True`): `count`, a whole number
-        from 0 to `samples`, of the noisy `released`, whose noise has the standard deviation `noise_multiplier`; `epsilon` of this release
-        alone, which is part of the run's. `count` and `released` are None if a crash lost them.
+        """Number of training samples without a finite gradient, which add nothing (`release_non_finite=True`).
 
-        None if the run was not asked for it, or is unfinished. ε covers it."""
+        `count` is an integer from 0 to `samples`, computed from the noisy `released`. Its noise has the standard
+        deviation `noise_multiplier`. `epsilon` is that of this release alone, which is part of the run's. `count` and
+        `released` are None if a crash lost them.
+
+        None if the run did not request it, or is unfinished. ε covers it.
+        """
         found = (self._report or {}).get("non_finite")
         return None if found is None else dict(found)
 
     @property
     def simulation(self) -> bool:
-        """True if the user gave the seed: the noise can be computed again, so nothing is private."""
+        """True if the user gave the seed. The noise can then be computed again, so nothing is private."""
         return self._known.get("run") == "simulation"
 
     @property
     def not_private(self) -> bool:
-        """True of a baseline, trained by `not_private=True`: without clipping and noise, so whoever has the model may learn any training
-        sample."""
+        """True for a baseline, trained by `not_private=True`. Without clipping and noise, the model may reveal any
+        training sample."""
         return self._known.get("run") == "not private"
 
     @property
     def details(self) -> dict[str, Any]:
-        """`report.json` as a dict; of an unfinished run, what `damper epsilon DIR --json` answers, or `damper report DIR --json` if it is
-        not private."""
+        """Content of `report.json` as a dict. For an unfinished run, the answer of `damper epsilon DIR --json`, or of
+        `damper report DIR --json` if it is not private."""
         return dict(self._known)
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The rows of `metrics.csv`: one for each evaluation on held-out samples."""
+        """Rows of `metrics.csv`, one for each evaluation on held-out samples."""
         file = self.path / "metrics.csv"
         if not file.is_file():
             return []
@@ -136,11 +142,11 @@ class Run:
     def load_into(self, module: Any) -> Any:
         """Copies the trained parameters into `module`, bit for bit, and returns it.
 
-        Of adapters (`lora=`) it copies the merged weights. Adapters of the package `peft` are parameters like any others. Frozen
-        parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the parameters of
-        the module that was trained.
+        For adapters (`lora=`) it copies the merged weights. Adapters of the package `peft` are parameters like any
+        others. Frozen parameters and buffers that the outputs depend on get their values in the run. `module` must have
+        exactly the parameters of the trained module.
 
-        Raises `damper.Error` if a parameter is missing, or has another shape; then nothing is copied.
+        Raises `damper.Error` if a parameter is missing, or has another shape. Then nothing is copied.
         """
         import torch
 
@@ -165,7 +171,8 @@ class Run:
         return module
 
     def report(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path:
-        """Copies the report to `path`, a page (`.html`) or `.json`, and returns where it is; without a path, where it lies."""
+        """Copies the report to `path`, a page (`.html`) or `.json`, and returns its location. Without a path, returns
+        its location in the folder."""
         suffix = pathlib.Path(path).suffix if path is not None else ".html"
         source = self.path / ("report.json" if suffix == ".json" else "report.html")
         if not source.is_file():
@@ -173,7 +180,7 @@ class Run:
         return source if path is None else pathlib.Path(shutil.copyfile(source, path))
 
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
-        """Copies the trained model to `path`, an .onnx file that any ONNX runtime runs, and returns it."""
+        """Copies the trained model to `path`, an .onnx file for any ONNX runtime, and returns it."""
         return pathlib.Path(shutil.copyfile(self._model(), path))
 
     def __repr__(self) -> str:
@@ -197,7 +204,7 @@ class Run:
         return json.loads(metadata[METADATA])
 
     def _still(self) -> tuple[list[str], list[str]]:
-        """The names of the trained parameters, and of those whose bits are as they were before the run."""
+        """Returns the names of the trained parameters, and of those with the same bits as before the run."""
         known = self._metadata()
         before, _ = _damper.read_model(self.path / "checkpoint" / "module.onnx")
         before = {tensor: before[tensor] for tensor in known["trained"]}
@@ -207,7 +214,7 @@ class Run:
         return trained, [name for name in trained if known["places"][name]["tensor"] in still]
 
     def _values(self) -> tuple[dict[str, np.ndarray], dict[str, Any], set[str]]:
-        """Values by the names of the module, where the file has them, and the initializers that were trained."""
+        """Returns values by the names of the module, their positions in the file, and the trained initializers."""
         tensors, metadata = _damper.read_model(self._model())
         known = self._metadata()
         values = {}
@@ -219,7 +226,7 @@ class Run:
 
 
 def _unfinished(path: pathlib.Path) -> dict[str, Any]:
-    """What is known of a run that was stopped."""
+    """Returns the known facts about a stopped run."""
     plan = path / "checkpoint" / "plan.json"
     if plan.is_file() and json.loads(plan.read_text())["plan"]["run"] == "not private":
         with tempfile.TemporaryDirectory() as pages:
@@ -237,12 +244,12 @@ def _number(text: str) -> float | str | None:
 
 
 def upward(epsilon: float) -> str:
-    """ε with four decimals, never below it."""
+    """Formats ε with four decimals, rounded up."""
     return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a run after a step. What was charged counts; `run` is the run so far."""
+    """Ctrl-C ended a run after a step. Charged steps count. `run` is the run so far."""
 
     def __init__(self, run: Run) -> None:
         state = "NOT PRIVATE" if run.not_private else f"at epsilon {upward(run.epsilon)}, which counts"

@@ -1,4 +1,4 @@
-"""Checks that what is to be trained is trained: before a run by the file, after it by the values."""
+"""Checks that parameters are trained: by the file before a run, and by the values after it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from . import _damper
 from ._damper import Error
 from ._run import Run, upward
 
-# Settings that decide how a model is read.
+# Settings that affect how a model is read.
 OF_MODEL = ("loss", "output", "class_axis", "reduction", "class_weights", "label_smoothing", "focal_gamma", "parameter", "train", "lora")
 OF_MODEL += ("lora_target", "lora_alpha", "shape", "input", "init_seed")
-# The two matrices of an adapter of `lora=`, after the name of its weight.
+# Suffixes of the two matrices of an adapter of `lora=`, after the name of its weight.
 ADAPTERS = (".lora_A", ".lora_B")
 
 
 class NotTrained(Error):
-    """Parameters that should be trained and are not: no gradient reaches them, or a run left them bit for bit as they were."""
+    """Parameters that should be trained and are not: no gradient reaches them, or a run left them unchanged bit for
+    bit."""
 
     #: Their names in `module.named_parameters()`.
     parameters: list[str] = []
-    #: The run that left them as they were. None if the error came before training: then nothing was released or charged.
+    #: The run that left them unchanged. None if the error came before training. Then nothing was released or charged.
     run: Run | None = None
 
 
@@ -35,22 +36,23 @@ def _error(message: str, parameters: list[str], run: Run | None = None) -> NotTr
 
 
 def inspected(file: pathlib.Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parameters of the exported `file` as the command reads it."""
+    """Returns the parameters of the exported `file`, as the command reads it."""
     asked = {name: settings.get(name) for name in OF_MODEL}
     answer, _ = _damper.call("inspect", [str(file)], {"json": True, **asked}, lambda _: None)
     return json.loads(answer)["parameters"]
 
 
 def with_adapters(parameters: list[dict[str, Any]]) -> list[str]:
-    """The tensors that change: those with an adapter, and what is trained with them."""
+    """Returns the tensors that change: those with an adapter, and others that are trained."""
     trained = [one["name"] for one in parameters if one["trained"]]
     return sorted({functools.reduce(str.removesuffix, ADAPTERS, name) for name in trained})
 
 
 def check_reached(parameters: list[dict[str, Any]], asked: list[str] | str | None, names: dict[str, str], adapts: bool) -> None:
-    """Fails if no gradient reaches one of the tensors `asked`, and with `adapts` an adapter. Then noise would move it, or nothing would.
+    """Fails if no gradient reaches one of the tensors `asked`, or with `adapts` an adapter. Otherwise only noise would
+    change it, or nothing.
 
-    `asked` are names, with `adapts` patterns. `names` are the names in the module, by those of tensors.
+    `asked` are names, or patterns with `adapts`. `names` maps tensors to names in the module.
     """
     patterns = [asked] if isinstance(asked, str) else asked or []
 
@@ -67,10 +69,10 @@ def check_reached(parameters: list[dict[str, Any]], asked: list[str] | str | Non
 
 
 def check_moved(run: Run) -> str | None:
-    """Fails if the run left a trained parameter bit for bit as it was.
+    """Fails if the run left a trained parameter unchanged bit for bit.
 
-    Noise moves each parameter that is trained, so such a one is not. Of a baseline without noise a gradient may be exactly 0: if only some
-    parameters stay, the answer is what to warn of.
+    Noise changes every trained parameter, so an unchanged parameter was not trained. In a baseline without noise a
+    gradient may be exactly 0. If only some parameters stay unchanged there, returns the text of a warning.
     """
     trained, still = run._still()
     if not still or run.steps_taken == 0:

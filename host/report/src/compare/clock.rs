@@ -1,19 +1,19 @@
-//! Progress of a comparison, and the time it will still take.
+//! Progress of a comparison, and an estimate of the remaining time.
 
 use super::ComparisonPlan;
 
-/// A comparison's progress, as a run begins.
+/// Progress of a comparison at the start of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Position {
-    /// The number of the run, from 1.
+    /// Number of the run, from 1.
     pub number: usize,
-    /// Runs in all.
+    /// Total number of runs.
     pub total: usize,
-    /// Seconds of training that are left, this run's with them; not known before a run has finished.
+    /// Remaining seconds of training, including this run. `None` before a run has finished.
     pub seconds_left: Option<f64>,
 }
 
-/// Counts runs and the seconds of each method.
+/// Counts runs, and the seconds of each method.
 pub(super) struct Clock {
     methods: Vec<Tally>,
     total: usize,
@@ -32,7 +32,7 @@ impl Clock {
         Self { methods: plan.methods.iter().map(|method| tally(plan.runs_of(method))).collect(), total: plan.runs() }
     }
 
-    /// A run of method `index` has finished, now or in an earlier session.
+    /// Records a finished run of method `index`, from this or an earlier session.
     pub(super) fn found(&mut self, index: usize, seconds: f64) {
         let tally = &mut self.methods[index];
         tally.left = tally.left.saturating_sub(1);
@@ -46,13 +46,13 @@ impl Clock {
         tally.left = tally.left.saturating_sub(runs);
     }
 
-    /// The comparison's progress, as a run of method `index` begins.
+    /// Returns the comparison's progress at the start of a run of method `index`.
     pub(super) fn position(&self, index: usize) -> Position {
         debug_assert!(self.methods[index].left > 0, "a run that begins is one of those left");
         let finished: usize = self.methods.iter().map(|tally| tally.finished).sum();
         let seconds: f64 = self.methods.iter().map(|tally| tally.seconds).sum();
         let left: usize = self.methods.iter().map(|tally| tally.left).sum();
-        // A method that has not run yet is taken to be like the others.
+        // A method without a finished run uses the mean of the others.
         let mean = |tally: &Tally| {
             if tally.finished > 0 { tally.seconds / tally.finished as f64 } else { seconds / finished as f64 }
         };

@@ -1,4 +1,4 @@
-//! `compare.html`: one page with the table and the plot, and nothing loaded from elsewhere.
+//! `compare.html`: one self-contained page with the table and the plot.
 
 use super::Comparison;
 use super::plot::svg;
@@ -11,13 +11,13 @@ use askama::Template;
 struct Page<'a> {
     comparison: &'a Comparison,
     heading: String,
-    /// SVG.
+    /// SVG of the plot.
     plot: String,
-    /// Titles and items.
+    /// Titles and their items.
     lists: [(&'static str, Vec<String>); 3],
 }
 
-/// The page.
+/// Returns the page.
 pub fn html(comparison: &Comparison) -> String {
     let page = Page {
         comparison,

@@ -1,7 +1,7 @@
-//! `runs.jsonl`: every finished run, one line each, so that a comparison that was stopped goes on where it was.
+//! `runs.jsonl`: every finished run, a line each, so that a stopped comparison can continue.
 //!
-//! A line is appended and on the disk before the next run begins. A last line that was cut off is dropped; its run is
-//! run again. Lines of runs that are not of the present plan stay.
+//! A line is appended and on the disk before the next run starts. A truncated last line is dropped, and its run is
+//! repeated. Lines of runs outside the current plan stay.
 
 use super::{Found, Task};
 use serde::{Deserialize, Serialize};
@@ -9,38 +9,38 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The results of a run: released or public, as in its report.
+/// Results of a run: released or public values, as in its report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ComparisonFigures {
-    /// Share of right answers on the held-out samples, where the loss has classes.
+    /// Accuracy on the held-out samples, if the loss has classes.
     pub test_accuracy: Option<f64>,
-    /// Mean loss on the held-out samples, where it is finite.
+    /// Mean loss on the held-out samples, if it is finite.
     pub test_loss: Option<f64>,
-    /// ε of the whole run; none of a run for tuning, which is not priced.
+    /// ε of the whole run. `None` for a tuning run, which has no accounting.
     pub epsilon: Option<f64>,
     /// δ.
     pub delta: f64,
-    /// σ over the clip, as it ran.
+    /// σ over the clip, as used in the run.
     pub noise_multiplier: f64,
-    /// Draws.
+    /// Number of steps.
     pub steps: u32,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
-    /// The settings that ran.
+    /// Backend of the run.
     pub backend: String,
     /// SHA-256 of the trained parameters.
     pub params_digest: String,
-    /// Trained parameters.
+    /// Number of trained parameters.
     pub parameters: usize,
-    /// Its training, in the words of the run's report.
+    /// Training settings, as in the run's report.
     pub training: serde_json::Value,
-    /// The outcome of a private search, whose best candidate the run is.
+    /// Outcome of a private search. The run is its best candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Found>,
 }
 
 impl ComparisonFigures {
-    /// The figure that tuning maximises.
+    /// Returns the figure that tuning maximises.
     pub(super) fn score(&self) -> f64 {
         self.test_accuracy.or(self.test_loss.map(|loss| -loss)).unwrap_or(f64::NEG_INFINITY)
     }
@@ -49,20 +49,20 @@ impl ComparisonFigures {
 /// A finished run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ComparisonRecord {
-    /// The task.
+    /// Task of the run.
     #[serde(flatten)]
     pub task: Task,
-    /// Its results.
+    /// Results of the run.
     #[serde(flatten)]
     pub figures: ComparisonFigures,
 }
 
-/// The journal is at fault: one line that names it and says what to do.
+/// A journal error: one line that names the file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ComparisonJournalError(String);
 
-/// The finished runs of a folder. No other comparison can open it meanwhile.
+/// The finished runs of a folder. No other comparison can open it at the same time.
 #[derive(Debug)]
 pub struct ComparisonJournal {
     path: PathBuf,
@@ -71,11 +71,11 @@ pub struct ComparisonJournal {
 }
 
 impl ComparisonJournal {
-    /// Opens `path`, which need not exist; its folder must.
+    /// Opens `path`, which need not exist. Its folder must exist.
     ///
     /// # Errors
     ///
-    /// It cannot be read or written, is held by another comparison, or a line other than the last is not a run.
+    /// It cannot be read or written, is locked by another comparison, or a line other than the last is not a run.
     pub fn open(path: &Path) -> Result<Self, ComparisonJournalError> {
         let failed = |error: std::io::Error| cannot(path, &error);
         let mut file =
@@ -87,12 +87,12 @@ impl ComparisonJournal {
                     path.display()
                 )));
             }
-            // A file system without locks: nothing else can be done.
+            // A file system without locks: continue without a lock.
             Err(TryLockError::Error(_)) | Ok(()) => {}
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        // What follows the last newline was being written when the writer was stopped.
+        // An interrupted write leaves a partial line after the last newline.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let mut records = Vec::new();
         for (index, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
@@ -113,22 +113,22 @@ impl ComparisonJournal {
         Ok(Self { path: path.to_path_buf(), file, records })
     }
 
-    /// Number of runs in it.
+    /// Returns the number of runs in it.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Returns true if there is none.
+    /// Returns true if it has no runs.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The figures of `task`, if it has been run.
+    /// Returns the figures of `task`, if it has run.
     pub(super) fn find(&self, task: &Task) -> Option<&ComparisonFigures> {
         self.records.iter().find(|record| record.task.is_same_run(task)).map(|record| &record.figures)
     }
 
-    /// Remembers `record`: it is on the disk when this returns.
+    /// Appends `record`. It is on the disk when this returns.
     pub(super) fn record(&mut self, record: &ComparisonRecord) -> Result<(), ComparisonJournalError> {
         let mut line = serde_json::to_vec(record).map_err(|error| cannot(&self.path, &error.into()))?;
         line.push(b'\n');

@@ -1,46 +1,46 @@
-//! Plan of a comparison: methods, budgets, repeats, and the single runs that follow from them.
+//! Plan of a comparison: methods, budgets, repeats, and the resulting single runs.
 
 use super::search::SearchPlan;
 use serde::{Deserialize, Serialize};
 
-/// The part of the training split that tuning holds out.
+/// Share of the training split that tuning holds out.
 pub const TUNING_PART: f64 = 0.2;
 
-/// The plan of a comparison.
+/// Plan of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ComparisonPlan {
-    /// The columns.
+    /// Columns of the table.
     pub budgets: Budgets,
     /// Number of repeats of each run.
     pub repeats: Repeats,
-    /// The rows, at least one.
+    /// Rows of the table, at least one.
     pub methods: Vec<ComparisonMethod>,
-    /// The settings that all methods share, in words.
+    /// Settings that all methods share, as text.
     pub shared: Vec<String>,
-    /// The private search that tunes methods with several values, if the file asks for one.
+    /// Private search that tunes methods with several values, if the file asks for it.
     pub search: Option<SearchPlan>,
 }
 
-/// The budgets, smallest first as given.
+/// Budgets, in the given order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Budgets {
     /// `epsilon`, `noise-multiplier` or `equation-6`.
     pub flag: &'static str,
-    /// At least one.
+    /// Values, at least one.
     pub values: Vec<f64>,
 }
 
-/// How often each run is repeated, and with which keys.
+/// Number of repeats of each run, and their keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Repeats {
-    /// With these seeds: simulations.
+    /// Simulations with these seeds.
     Seeds(Vec<u64>),
-    /// So often, with keys from the operating system: private runs.
+    /// This number of private runs, with keys from the operating system.
     Keys(usize),
 }
 
 impl Repeats {
-    /// Runs of each method at each budget.
+    /// Returns the number of runs of each method at each budget.
     pub fn count(&self) -> usize {
         match self {
             Self::Seeds(seeds) => seeds.len(),
@@ -49,31 +49,31 @@ impl Repeats {
     }
 }
 
-/// One row.
+/// A method: a row of the table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ComparisonMethod {
-    /// Its name in the table.
+    /// Name of the method in the table.
     pub label: String,
-    /// Its settings, the shared ones among them; for each, the values to choose from, at least one.
+    /// Settings, including the shared settings. Each has at least one candidate value.
     pub settings: Vec<Vec<Setting>>,
-    /// The settings of the method's own table, in words.
+    /// Settings of the method's own table, as text.
     pub own: Vec<String>,
-    /// SHA-256 of the model file, in hexadecimal; empty where it cannot be read.
+    /// SHA-256 of the model file, in hexadecimal. Empty if the file cannot be read.
     pub model: String,
 }
 
 /// A key with a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// `key = value`, for people.
+    /// Readable form: `key = value`.
     pub text: String,
     /// The same as flags of `damper train`.
     pub flags: Vec<String>,
 }
 
 impl ComparisonMethod {
-    /// Every combination of the values to choose from; one, where nothing is to be chosen. The last setting changes
-    /// fastest.
+    /// Returns every combination of the candidate values. Without tuning there is one combination. The last setting
+    /// changes fastest.
     pub(super) fn candidates(&self) -> Vec<Vec<&Setting>> {
         let mut all: Vec<Vec<&Setting>> = vec![Vec::new()];
         for values in &self.settings {
@@ -85,7 +85,7 @@ impl ComparisonMethod {
         all
     }
 
-    /// Settings that together have every value, each setting's first beside another's others.
+    /// Returns combinations that cover every value. Each combination has the first value of all settings except one.
     pub fn each_value(&self) -> Vec<Vec<&Setting>> {
         let first: Vec<&Setting> = self.settings.iter().filter_map(|values| values.first()).collect();
         let mut all = vec![first.clone()];
@@ -99,12 +99,12 @@ impl ComparisonMethod {
         all
     }
 
-    /// Number of combinations.
+    /// Returns the number of combinations.
     pub(super) fn candidate_count(&self) -> usize {
         self.settings.iter().map(Vec::len).fold(1, usize::saturating_mul)
     }
 
-    /// The tuned settings among `settings`, one of the candidates.
+    /// Returns the tuned settings among `settings`, a candidate.
     pub(super) fn chosen(&self, settings: &[&Setting]) -> Vec<String> {
         let pairs = self.settings.iter().zip(settings);
         pairs.filter(|(values, _)| values.len() > 1).map(|(_, setting)| setting.text.clone()).collect()
@@ -115,44 +115,44 @@ impl ComparisonMethod {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComparisonPurpose {
-    /// A figure of the table, of the test split.
+    /// A figure of the table, measured on the test split.
     Final,
-    /// A choice of settings, by a held-out part of the training split.
+    /// A choice of settings, on a held-out part of the training split.
     Tuning,
 }
 
-/// One run: all that its figures depend on, but the data.
+/// A run: everything that its figures depend on, except the data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The method's name in the table.
+    /// Name of the method in the table.
     pub label: String,
-    /// Its column.
+    /// Budget of its column.
     pub budget: f64,
-    /// Its purpose.
+    /// Purpose of the run.
     pub purpose: ComparisonPurpose,
     /// `key = value`, for each key that had several values.
     pub chosen: Vec<String>,
     /// Number of the repeat, from 1.
     pub repeat: usize,
-    /// The seed of a simulation.
+    /// Seed of a simulation.
     pub seed: Option<u64>,
-    /// Flags of `damper train`, sorted: budget and seed among them, model and outputs too. Of a private search budget and seed alone, and how it
-    /// searches.
+    /// Flags of `damper train`, sorted, including budget, seed, model and outputs. For a private search only budget,
+    /// seed and the flags of the search.
     pub flags: Vec<String>,
-    /// The candidates of a private search: the flags of each, without budget and seed.
+    /// Candidates of a private search: the flags of each, without budget and seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Vec<String>>,
     /// SHA-256 of the model file.
     pub model: String,
-    /// The version of damper that ran it.
+    /// Version of damper that ran it.
     pub damper: String,
 }
 
 impl Task {
-    /// Returns true if the two are the same run. Its name in the table does not matter.
+    /// Returns true if both are the same run. The name in the table does not matter.
     pub(super) fn is_same_run(&self, other: &Self) -> bool {
         let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, candidates, model, damper } = self;
-        // Runs of a seed are the same wherever the seed stands in the list.
+        // Runs with the same seed are equal at any position of the seed in the list.
         (*purpose, *seed) == (other.purpose, other.seed)
             && (seed.is_some() || *repeat == other.repeat)
             && *flags == other.flags
@@ -163,7 +163,7 @@ impl Task {
 }
 
 impl ComparisonPlan {
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.methods.iter().map(|method| self.runs_of(method)).fold(0, usize::saturating_add)
     }
@@ -206,7 +206,7 @@ impl ComparisonPlan {
 }
 
 impl ComparisonPlan {
-    /// A private search among `candidates` of `method`.
+    /// Returns the task of a private search among `candidates` of `method`.
     pub(super) fn search_task(
         &self,
         method: &ComparisonMethod,
@@ -227,7 +227,7 @@ impl ComparisonPlan {
         task
     }
 
-    /// The settings of candidate `number` of `method`, in words.
+    /// Returns the settings of candidate `number` of `method`, as text.
     #[must_use]
     pub fn settings_of(&self, label: &str, number: usize) -> Vec<String> {
         let method = self.methods.iter().find(|method| method.label == label);
@@ -237,12 +237,12 @@ impl ComparisonPlan {
 }
 
 impl Budgets {
-    /// The budget as a flag.
+    /// Returns the budget as a flag.
     pub fn flag(&self, value: f64) -> String {
         format!("--{}={value}", self.flag)
     }
 
-    /// The kind of budget, in words.
+    /// Returns the kind of budget, as text.
     pub fn name(&self) -> &'static str {
         match self.flag {
             "epsilon" => "epsilon",

@@ -1,4 +1,4 @@
-//! The plot: the metric over the budget, one line a method, with error bars of one standard deviation.
+//! The plot: the metric over the budget, a line for each method, with error bars of one standard deviation.
 
 use super::text::figure;
 use super::{Comparison, Metric, Row};
@@ -6,9 +6,9 @@ use crate::page::{Axes, Frame, PlotAxis, Tick, rendered};
 use askama::Template;
 
 const FRAME: Frame = Frame { width: 760.0, height: 400.0, left: 62.0, right: 18.0, top: 14.0, bottom: 48.0 };
-/// Between the methods of one budget, so that their bars do not cover each other.
+/// Distance between the methods of a budget, so that their bars do not overlap.
 const APART: f64 = 7.0;
-/// Between the first and the last of them, at most.
+/// Maximum distance between the first and the last method of a budget.
 const SPREAD: f64 = 24.0;
 const COLOURS: usize = 8;
 const LEGEND_LINE: f64 = 22.0;
@@ -17,31 +17,31 @@ const LEGEND_LINE: f64 = 22.0;
 #[template(path = "compare/plot.svg")]
 struct Plot {
     axes: Axes,
-    /// With the legend.
+    /// Height including the legend.
     height: f64,
     methods: Vec<Line>,
     legend: Vec<Entry>,
 }
 
-/// A method's line.
+/// Line of a method.
 struct Line {
     colour: String,
     dash: &'static str,
-    /// Its points, if there are several.
+    /// Path through its points, if there are several.
     line: Option<String>,
     points: Vec<Point>,
 }
 
 struct Point {
-    /// The error bar's path.
+    /// Path of the error bar.
     bar: Option<String>,
     marker: Marker,
 }
 
-/// A shape. Shapes differ beside colours, for who does not see those.
+/// A marker. Methods differ in shape as well as colour, for colour-blind readers.
 struct Marker {
     element: &'static str,
-    /// Attributes, as markup.
+    /// Position, as attributes of the markup.
     place: String,
     title: Option<String>,
 }
@@ -55,7 +55,7 @@ struct Entry {
     label: String,
 }
 
-/// The plot as an SVG element; its colours are variables of the page.
+/// Returns the plot as an SVG element. Its colours are variables of the page.
 pub(super) fn svg(comparison: &Comparison) -> String {
     let scale = match comparison.metric {
         Metric::TestAccuracy => 100.0,
@@ -88,7 +88,7 @@ pub(super) fn svg(comparison: &Comparison) -> String {
     })
 }
 
-/// The line of the method `row`.
+/// Returns the line of the method `row`.
 fn line(comparison: &Comparison, axis: &PlotAxis, scale: f64, xs: &[f64], (index, row): (usize, &Row)) -> Line {
     let y = |value: f64| FRAME.y(axis, value);
     let gaps = comparison.methods.len().saturating_sub(1) as f64;
@@ -117,7 +117,7 @@ fn line(comparison: &Comparison, axis: &PlotAxis, scale: f64, xs: &[f64], (index
     }
 }
 
-/// Positions of the budgets, by their logarithms.
+/// Returns the positions of the budgets, on a logarithmic scale.
 fn positions(budgets: &[f64]) -> Vec<f64> {
     let (from, to) = (FRAME.left + 50.0, FRAME.width - FRAME.right - 50.0);
     let logs: Vec<f64> = budgets.iter().map(|budget| budget.ln()).collect();
@@ -134,7 +134,7 @@ fn colour(index: usize) -> String {
     format!("var(--m{})", index % COLOURS)
 }
 
-/// Lines are dashed where the colours begin again.
+/// Returns the dash pattern: lines are dashed when the colours repeat.
 fn dash(index: usize) -> &'static str {
     ["", "; stroke-dasharray: 6 3", "; stroke-dasharray: 2 3"][(index / COLOURS).min(2)]
 }
@@ -149,7 +149,7 @@ fn marker(index: usize, x: f64, y: f64, title: Option<String>) -> Marker {
     Marker { element, place, title }
 }
 
-/// The methods that are drawn, under the plot, in lines, and the height of these.
+/// Returns the legend under the plot: the methods in lines, and the height of these lines.
 fn legend(comparison: &Comparison) -> (Vec<Entry>, f64) {
     let mut entries = vec![];
     let Frame { width: end, height, left, right, .. } = FRAME;

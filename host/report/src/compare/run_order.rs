@@ -1,8 +1,8 @@
 //! Order of the runs, and their results.
 //!
-//! Runs are in one order: for each method, for each budget, first the candidates of tuning, then the repeats. The repeats of a cell wait
-//! for its tuning. Without `in_order`, other cells go ahead meanwhile. A run that is in the journal is not run, and of two equal runs the
-//! second waits for the first: so the result is that of one run after another.
+//! The order is by method, then by budget, with the tuning candidates before the repeats. The repeats of a cell wait
+//! for its tuning. Without `in_order`, other cells may proceed meanwhile. A run in the journal is not repeated, and the
+//! second of two equal runs waits for the first. So the result is that of sequential runs.
 
 use super::clock::{Clock, Position};
 use super::summary::{Chosen, Comparison, Finished, RefusedRun, Untried};
@@ -11,17 +11,17 @@ use super::{
     ComparisonRecord, Setting, Task,
 };
 
-/// A run's cell in the table, and its place in that cell.
+/// Cell of a run in the table, and the position of the run in that cell.
 pub(super) type Place = (usize, usize);
 
-/// The next action of a thread.
+/// Next action of a thread.
 #[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub(super) enum Next {
-    /// Trains this run.
+    /// Train this run.
     Run { at: Place, task: Task, position: Position },
-    /// Waits until a run has ended.
+    /// Wait until a run has ended.
     Wait,
-    /// Nothing is left.
+    /// No runs are left.
     End,
 }
 
@@ -39,19 +39,19 @@ struct Entry {
 
 /// A method at a budget.
 struct Cell<'a> {
-    /// The number of its method.
+    /// Index of its method.
     index: usize,
     method: &'a ComparisonMethod,
     budget: f64,
     candidates: Vec<Vec<&'a Setting>>,
-    /// The runs that there are so far: those of tuning, and after them the repeats.
+    /// Runs listed so far: first those of tuning, then the repeats.
     entries: Vec<Entry>,
-    /// Runs for tuning.
+    /// Number of tuning runs.
     tuning: usize,
     /// True if the repeats are listed.
     decided: bool,
     chosen: Option<Chosen>,
-    /// Why no candidate ran.
+    /// Reason why no candidate ran.
     untuned: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Board<'a> {
         Self { plan, journal, clock: Clock::new(plan), cells, in_order, error: None, abandoned: false }
     }
 
-    /// Nothing more is run: a thread has panicked.
+    /// Stops the comparison after a panic in a thread.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
     }
@@ -108,7 +108,7 @@ impl<'a> Board<'a> {
         self.running().next().is_some()
     }
 
-    /// The next task. Results that the journal holds are taken from there.
+    /// Returns the next action. Takes results from the journal if they are there.
     pub(super) fn next(&mut self) -> Next {
         if self.error.is_some() || self.abandoned {
             return Next::End;
@@ -141,7 +141,7 @@ impl<'a> Board<'a> {
         if all_done { Next::End } else { Next::Wait }
     }
 
-    /// Lists the repeats of a cell once its tuning has ended.
+    /// Lists the repeats of a cell after its tuning has ended.
     fn decide(&mut self, at: usize) {
         let cell = &mut self.cells[at];
         if cell.decided {
@@ -159,7 +159,7 @@ impl<'a> Board<'a> {
             }
         }
         cell.decided = true;
-        // The first of equals.
+        // The first of equal candidates.
         let best = tried.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
         let settings = match best {
             Some((at, _)) => {
@@ -185,12 +185,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// A run has begun.
+    /// Marks a run as started.
     pub(super) fn begin(&mut self, (cell, entry): Place) {
         self.cells[cell].entries[entry].state = State::Running;
     }
 
-    /// A run has ended. It is in the journal when this returns.
+    /// Ends a run. It is in the journal when this returns.
     pub(super) fn end(&mut self, at: Place, result: Result<ComparisonFigures, String>) {
         if let Ok(figures) = &result {
             let task = self.cells[at.0].entries[at.1].task.clone();
@@ -210,7 +210,7 @@ impl<'a> Board<'a> {
         cell.entries[entry].state = State::Done(result);
     }
 
-    /// The sum of it all.
+    /// Returns the summary of all runs.
     pub(super) fn comparison(self) -> Result<Comparison, ComparisonJournalError> {
         if let Some(error) = self.error {
             return Err(error);

@@ -1,18 +1,18 @@
-//! A private search for a method's settings: how it is asked for, and what it releases.
+//! Private search for a method's settings: its request and its release.
 
 use damper_accounting::CandidateCount;
 use serde::{Deserialize, Serialize};
 
-/// A private search for settings, as the file asks for it.
+/// Private search for settings, as requested in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchPlan {
-    /// The distribution of the number of candidates.
+    /// Distribution of the number of candidates.
     pub candidates: CandidateCount,
-    /// The figure that selects.
+    /// Figure that selects the best candidate.
     pub score: Score,
 }
 
-/// The figure by which a candidate is selected. It is a release that is charged, or a function of public data.
+/// Figure that selects the best candidate: a charged release, or a function of public data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Score {
@@ -24,7 +24,7 @@ pub enum Score {
 }
 
 impl Score {
-    /// As the file has it.
+    /// Returns the name in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,21 +35,21 @@ impl Score {
 }
 
 impl SearchPlan {
-    /// As flags, which tell runs apart.
+    /// Returns the flags that distinguish runs.
     pub(super) fn flags(&self) -> [String; 2] {
         [format!("--tune-private={}", self.candidates), format!("--tune-score={}", self.score.name())]
     }
 }
 
-/// The release of a search: its best candidate, and nothing of the others.
+/// Release of a search: only its best candidate.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Found {
     /// `key = value`, for each key that had several values.
     pub settings: Vec<String>,
     /// The score, as released.
     pub score: f64,
-    /// ε of one candidate, at most; that of the search is the run's.
+    /// Upper bound on ε of one candidate. ε of the search is that of the run.
     pub candidate_epsilon: f64,
-    /// The folder of its model and its ledger, in that of the comparison.
+    /// Folder of its model and its ledger, within the comparison's folder.
     pub folder: String,
 }

@@ -1,119 +1,120 @@
-//! Means and deviations over the repeats, and which method is best at each budget.
+//! Means and deviations over the repeats, and the best method at each budget.
 
 use super::{ComparisonFigures, ComparisonMethod, ComparisonPlan, ComparisonRecord, Repeats, Score, TUNING_PART};
 use crate::Software;
 use damper_train::files;
 use serde::Serialize;
 
-/// The outcome of a comparison: `compare.json`.
+/// Outcome of a comparison: `compare.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// The compared setting.
+    /// Compared metric.
     pub metric: Metric,
-    /// The kind of column: `epsilon`, `noise multiplier` or `equation 6`.
+    /// Kind of column: `epsilon`, `noise multiplier` or `equation 6`.
     pub budget: &'static str,
-    /// The columns.
+    /// Budgets of the columns.
     pub budgets: Vec<f64>,
-    /// Repeats of each run.
+    /// Number of repeats of each run.
     pub repeats: usize,
-    /// The seeds, where they were given: then all runs are simulations.
+    /// Seeds, if given. All runs are then simulations.
     pub seeds: Option<Vec<u64>>,
     /// `simulation` or `private`.
     pub run: &'static str,
-    /// The settings that all methods share.
+    /// Settings that all methods share.
     pub shared: Vec<String>,
-    /// The rows.
+    /// Rows of the table.
     pub methods: Vec<Row>,
-    /// The cost of tuning, if there was any.
+    /// Cost of tuning, if there was any.
     pub tuning: Option<Tuning>,
-    /// The distribution of the number of candidates of each private search, and the figure that selected, if there was one.
+    /// Distribution of the number of candidates of each private search, and the figure that selects, if there was a
+    /// search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<(String, Score)>,
-    /// The claims of the figures, and their limits.
+    /// Claims of the figures, and their limits.
     pub notes: Vec<String>,
     /// The version of damper.
     pub damper: &'static str,
-    /// The command line, the program's name first; empty of a program that uses the library.
+    /// Command line, starting with the program's name. Empty for a program that uses the library.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The software of the last run.
+    /// Software of the last run.
     pub versions: Software,
     /// Every run, tuning included.
     pub runs: Vec<ComparisonRecord>,
 }
 
-/// The figure that is compared, on the test split.
+/// Compared metric, on the test split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// More is better.
+    /// Accuracy: higher is better.
     TestAccuracy,
-    /// Less is better.
+    /// Loss: lower is better.
     TestLoss,
 }
 
-/// A method.
+/// A method: a row of the table.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the method.
     pub label: String,
-    /// The settings of the method's own table.
+    /// Settings of the method's own table.
     pub settings: Vec<String>,
-    /// Mean seconds of training a run.
+    /// Mean training time of a run, in seconds.
     pub seconds: Option<f64>,
-    /// One a budget.
+    /// Results at each budget.
     pub cells: Vec<Cell>,
 }
 
-/// A method at a budget.
+/// Results of a method at a budget.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cell {
-    /// The budget asked for.
+    /// Requested budget.
     pub budget: f64,
-    /// Runs that finished with a figure.
+    /// Number of runs that finished with a figure.
     pub n: usize,
     /// Mean of the metric.
     pub mean: Option<f64>,
-    /// Its sample standard deviation, of two runs and more.
+    /// Sample standard deviation of the metric, from two runs.
     pub std: Option<f64>,
     /// Mean loss on the test split.
     pub loss_mean: Option<f64>,
-    /// Its sample standard deviation.
+    /// Sample standard deviation of the loss.
     pub loss_std: Option<f64>,
-    /// Mean seconds of training.
+    /// Mean training time, in seconds.
     pub seconds_mean: Option<f64>,
-    /// ε of the runs; the largest, should they differ.
+    /// ε of the runs, the largest if they differ.
     pub epsilon: Option<f64>,
-    /// σ over the clip; the smallest, should they differ.
+    /// σ over the clip, the smallest if they differ.
     pub noise_multiplier: Option<f64>,
-    /// How it compares with the others at this budget.
+    /// Rank among the methods at this budget.
     pub mark: Mark,
-    /// The choice of tuning.
+    /// Settings chosen by tuning.
     pub chosen: Option<Chosen>,
-    /// Runs that there are not, and why.
+    /// Missing runs, with reasons.
     pub refused: Vec<RefusedRun>,
 }
 
-/// How a mean compares with the others at its budget.
+/// Rank of a mean at its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
     /// The best mean.
     Best,
-    /// Within one standard deviation (the best's) of it.
+    /// Within one standard deviation (of the best) of the best mean.
     Tied,
     /// Neither.
     None,
 }
 
-/// The choice of tuning.
+/// Settings chosen by tuning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Chosen {
     /// `key = value`, for each key that had several values.
     pub settings: Vec<String>,
-    /// Combinations that were tried.
+    /// Number of combinations that ran.
     pub tried: usize,
-    /// Combinations that were not, and why.
+    /// Combinations that did not run, with reasons.
     pub refused: Vec<Untried>,
 }
 
@@ -122,31 +123,31 @@ pub struct Chosen {
 pub struct Untried {
     /// `key = value`, for each key that had several values.
     pub settings: Vec<String>,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// A run that there is not.
+/// A missing run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RefusedRun {
-    /// Which repeat, from 1; 0: all of them, since no setting could be tuned.
+    /// Number of the repeat, from 1. 0 means all repeats, because no setting could be tuned.
     pub run: usize,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// The privacy cost of tuning.
+/// Privacy of tuning.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Tuning {
-    /// Runs for it.
+    /// Number of tuning runs.
     pub runs: usize,
-    /// The part of the training split that judged them.
+    /// Share of the training split that evaluated them.
     pub held_out: f64,
-    /// It was not.
+    /// Always false.
     pub private: bool,
 }
 
-/// The runs of one method at one budget.
+/// Runs of one method at one budget.
 pub(super) struct Finished {
     pub(super) budget: f64,
     pub(super) chosen: Option<Chosen>,
@@ -162,7 +163,7 @@ impl Comparison {
         tuning_runs: usize,
     ) -> Self {
         let finished = || rows.iter().flat_map(|(_, cells)| cells).flat_map(|cell| &cell.figures);
-        // Losses are compared where there is no accuracy, or not of all.
+        // Losses are compared if some run has no accuracy.
         let metric = if finished().all(|figures| figures.test_accuracy.is_some()) {
             Metric::TestAccuracy
         } else {
@@ -206,11 +207,11 @@ impl Comparison {
         comparison
     }
 
-    /// As `compare.json` holds it, with a last newline.
+    /// Returns the content of `compare.json`, with a final newline.
     ///
     /// # Errors
     ///
-    /// None that a comparison can cause: its keys are strings.
+    /// A comparison cannot cause an error: its keys are strings.
     pub fn to_json(&self) -> serde_json::Result<String> {
         files::json(self)
     }
@@ -328,7 +329,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The sample standard deviation: divided by n − 1.
+/// Returns the sample standard deviation, with divisor n − 1.
 fn std(values: &[f64]) -> Option<f64> {
     let center = mean(values.iter().copied())?;
     let squares: f64 = values.iter().map(|value| (value - center) * (value - center)).sum();

@@ -1,4 +1,4 @@
-//! Laws of a comparison, with a trainer that trains nothing.
+//! Properties of a comparison, with a trainer that does not train.
 
 #[path = "../../../tests/support/markup.rs"]
 mod markup;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Gives figures that follow from the flags, and counts.
+/// A trainer that derives figures from the flags, and counts calls.
 #[derive(Default)]
 struct Fake {
     trained: Vec<Task>,
     positions: Vec<Position>,
-    /// Gives losses alone.
+    /// True to return only losses.
     no_accuracy: bool,
 }
 
-/// The value of a flag.
+/// Returns the value of a flag.
 fn value(task: &Task, name: &str) -> f64 {
     let flag = task.flags.iter().find_map(|flag| flag.strip_prefix(&format!("--{name}=")));
     flag.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
@@ -48,7 +48,7 @@ impl Fake {
         if value("lr") > 100.0 {
             return Err("--lr <too>\nlarge".into());
         }
-        // Best at lr = epsilon; seeds spread it.
+        // Best at lr = epsilon. Seeds add a small offset.
         let accuracy = 0.5 - 0.01 * (value("lr") - value("epsilon")).abs() + 0.001 * value("seed");
         Ok(ComparisonFigures {
             test_accuracy: (!self.no_accuracy).then_some(accuracy),
@@ -103,7 +103,7 @@ fn compare(plan: &ComparisonPlan, folder: &TempDir, fake: &mut Fake) -> Comparis
     comparison
 }
 
-/// Takes a time that depends on the run, and has a budget that each run is charged against: refused ones give it back.
+/// A trainer with a run-dependent duration and a budget. A rejected run returns its charge.
 struct Slow {
     left: Mutex<f64>,
     most: AtomicUsize,
@@ -151,7 +151,7 @@ impl Trainer for Slow {
     }
 }
 
-/// Tuned methods, refused ones and equal runs.
+/// A plan with tuned, rejected and equal runs.
 fn mixed() -> ComparisonPlan {
     plan(vec![
         method("a", &[1.0, 4.0, 200.0]),
@@ -162,7 +162,7 @@ fn mixed() -> ComparisonPlan {
     ])
 }
 
-/// A private search is one run a repeat, with all candidates in it.
+/// Each repeat of a private search is one run with all candidates.
 #[test]
 fn searches_take_the_place_of_tuning() {
     let search = SearchPlan { candidates: "geometric:0.1".parse().unwrap(), score: Score::Private };
@@ -247,7 +247,7 @@ impl Trainer for Panics {
     }
 }
 
-/// The other threads do not wait for it.
+/// The other threads do not wait for the panicked thread.
 #[test]
 fn a_panic_in_a_run_ends_the_comparison() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn stopped_comparison_resumes() {
     let first = compare(&plan, &folder, &mut Fake::default());
     let lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), plan.runs());
-    // Every other line is gone, and the last was cut off.
+    // Every other line is removed, and the last line is truncated.
     let mut half: String = lines.iter().step_by(2).map(|line| format!("{line}\n")).collect();
     half.push_str(&lines[1][..40]);
     fs::write(&file, half).unwrap();

@@ -1,11 +1,11 @@
-//! The table in plain text and in Markdown.
+//! The table as plain text and as Markdown.
 
 use super::{Cell, Comparison, Mark, Metric};
 use damper_accounting::upward;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A mean with its deviation, as a table shows it.
+/// Formats a mean with its deviation.
 pub(super) fn figure(cell: &Cell, metric: Metric) -> String {
     let Some(mean) = cell.mean else { return "refused".into() };
     let (mean, std) = match metric {
@@ -18,7 +18,7 @@ pub(super) fn figure(cell: &Cell, metric: Metric) -> String {
     }
 }
 
-/// The heading of the figures.
+/// Returns the heading of the figures.
 pub(super) fn heading(comparison: &Comparison) -> String {
     match comparison.metric {
         Metric::TestAccuracy => "test accuracy in %, mean ± standard deviation (runs)".into(),
@@ -33,7 +33,7 @@ pub(super) fn seconds(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "–".into(), |seconds| format!("{seconds:.1}"))
 }
 
-/// The methods that were refused, with the budgets where they were, and why: one line each.
+/// Returns the rejected methods, with their budgets and reasons, a line each.
 fn refusals(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &comparison.methods {
@@ -57,7 +57,7 @@ fn refusals(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The settings that tuning chose, one line a method.
+/// Returns the settings chosen by tuning, a line for each method.
 fn choices(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &comparison.methods {
@@ -90,7 +90,7 @@ fn choices(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The values that tuning could not try, with the budgets and why: one line each.
+/// Returns the values that tuning could not try, with budgets and reasons, a line each.
 fn untried(comparison: &Comparison) -> Vec<String> {
     let mut lines: Vec<(String, String, Vec<String>)> = Vec::new();
     for row in &comparison.methods {
@@ -111,7 +111,7 @@ fn untried(comparison: &Comparison) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// At equal noise, what each method costs: methods that release counts cost more.
+/// Returns the privacy cost of each method at equal noise. Methods that release counts cost more.
 fn prices(comparison: &Comparison) -> Vec<String> {
     if comparison.budget == "epsilon" {
         return Vec::new();
@@ -125,7 +125,7 @@ fn prices(comparison: &Comparison) -> Vec<String> {
     comparison.methods.iter().filter_map(price).collect()
 }
 
-/// Notes on single rows, printed under the table.
+/// Returns notes on single rows, printed under the table.
 pub(super) fn below(comparison: &Comparison) -> Vec<String> {
     [refusals(comparison), choices(comparison), untried(comparison), prices(comparison)].concat()
 }
@@ -138,7 +138,7 @@ fn mark(mark: Mark) -> &'static str {
     }
 }
 
-/// The table as plain text, with refusals, choices and notes under it.
+/// Returns the table as plain text, with rejected methods, choices and notes under it.
 pub fn text(comparison: &Comparison) -> String {
     let mut lines = vec![
         ["method".to_owned()]
@@ -175,7 +175,7 @@ pub fn text(comparison: &Comparison) -> String {
     text
 }
 
-/// The table in Markdown, with settings, refusals, choices and notes under it.
+/// Returns the table in Markdown, with settings, rejected methods, choices and notes under it.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut out = String::new();
     let _ = write!(out, "{}. Bold: the best mean; italic: within one standard deviation of it.\n\n| method |", {
@@ -220,7 +220,7 @@ pub fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// The settings, shared ones first: one line a group.
+/// Returns the settings, a line for each group, the shared group first.
 pub(super) fn settings(comparison: &Comparison) -> Vec<String> {
     let none = |settings: &[String]| {
         if settings.is_empty() { "nothing of its own".to_owned() } else { settings.join(", ") }
@@ -234,7 +234,7 @@ pub(super) fn settings(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Escapes text that Markdown would take for markup in a table or a list.
+/// Escapes Markdown markup in text for a table or a list.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -2,14 +2,14 @@
 //!
 //! # Privacy
 //!
-//! An audit's record names samples, draws and a seed of its own course; a report shows counts and verdicts alone.
+//! An audit's record names samples, draws and a seed of its own course. A report shows only counts and verdicts.
 
 use super::difference::{Difference, near};
 use damper_accounting::{Recorded, upward};
 use damper_audit::{CANARY, MECHANISM, NEIGHBOURS};
 use serde::{Deserialize, Serialize};
 
-/// The claim that an audit tried.
+/// Claim that an audit tested.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct Claim {
     epsilon: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Claim {
     steps: u64,
 }
 
-/// `audit-canary.json`: what of it is shown or checked.
+/// `audit-canary.json`: the fields that are shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct Canary {
     refuted: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Canary {
     bound: String,
 }
 
-/// `audit-neighbours.json`: what of it is shown or checked.
+/// `audit-neighbours.json`: the fields that are shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct Neighbours {
     holds: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Neighbours {
     cases: Vec<Case>,
 }
 
-/// `audit-mechanism.json`: what of it is shown or checked.
+/// `audit-mechanism.json`: the fields that are shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct Mechanism {
     holds: bool,
@@ -74,16 +74,16 @@ struct Violation {
     what: String,
 }
 
-/// An audit's outcome.
+/// Outcome of an audit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Audit {
-    /// The file that it is from.
+    /// File of the outcome.
     pub file: &'static str,
-    /// True if the claim stood.
+    /// True if the claim passed.
     pub passed: bool,
-    /// The result in a sentence.
+    /// Result in a sentence.
     pub verdict: String,
-    /// The claim that it tested.
+    /// Figures of the audit.
     pub figures: Vec<Figure>,
 }
 
@@ -92,7 +92,7 @@ pub struct Audit {
 pub struct Figure {
     /// Name of the figure.
     pub of: &'static str,
-    /// As the page shows it.
+    /// Value as the page shows it.
     pub value: String,
 }
 
@@ -101,7 +101,7 @@ fn figure(of: &'static str, value: impl ToString) -> Figure {
 }
 
 impl Claim {
-    /// The difference between the audited claim and the run's.
+    /// Returns the difference between the audited claim and the run's.
     fn difference(&self, file: &'static str, recorded: &Recorded, epsilon: f64) -> Option<Difference> {
         let same = near(self.epsilon, epsilon)
             && near(self.delta, recorded.delta)
@@ -120,7 +120,8 @@ impl Claim {
 }
 
 impl Canary {
-    /// The outcome against what the run's events cost, and where the audit was of another claim.
+    /// Compares the outcome with the ε of the run's events. Also returns the difference if the audit tested another
+    /// claim.
     pub(crate) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
         let passed = !self.refuted && self.epsilon_lower <= epsilon;
         let verdict = format!(

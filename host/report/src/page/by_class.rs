@@ -4,25 +4,25 @@ use super::frame::grouped;
 use crate::text::class_name;
 use damper_train::ClassMetrics;
 
-/// A matrix of more classes is in `report.json` alone.
+/// Maximum number of classes of a matrix on the page. A larger matrix is only in `report.json`.
 const SHOWN: usize = 32;
 
-/// A class and its figures as the page shows them: labels, accuracy, precision, F1, AUC.
+/// A class and its figures, as the page shows them: labels, accuracy, precision, F1, AUC.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) figures: [String; 5],
 }
 
-/// The confusion matrix.
+/// Confusion matrix.
 pub(super) enum Confusion {
-    /// Outputs that do not exclude each other have none.
+    /// Outputs that do not exclude each other have no confusion matrix.
     None,
-    /// Of so many classes, which are too many for a page.
+    /// Number of classes of a matrix that is too large for a page.
     Large(usize),
     Shown(Vec<HeatRow>),
 }
 
-/// The labels of a class by the class answered.
+/// A row of the heat map: the labels of a class by predicted class.
 pub(super) struct HeatRow {
     pub(super) name: String,
     pub(super) cells: Vec<Cell>,
@@ -32,16 +32,16 @@ pub(super) struct Cell {
     pub(super) count: u64,
     /// `good` or `bad`.
     pub(super) color: &'static str,
-    /// The share of the colour.
+    /// Percentage of the colour.
     pub(super) percent: u64,
 }
 
-/// The unit of a row.
+/// Returns the unit of a row.
 pub(super) fn unit(found: &ClassMetrics) -> &'static str {
     if found.confusion.is_empty() { "output" } else { "class" }
 }
 
-/// The rows of the classes, then that of their means.
+/// Returns the rows of the classes, then the row of their means.
 pub(super) fn rows(found: &ClassMetrics) -> Vec<Row> {
     let row = |name: String, labels: u64, figures: [Option<f64>; 4]| {
         let [accuracy, precision, f1, auc] =
@@ -55,7 +55,7 @@ pub(super) fn rows(found: &ClassMetrics) -> Vec<Row> {
     classes.chain([mean]).collect()
 }
 
-/// The matrix as a heat map: each row's shares.
+/// Returns the matrix as a heat map: each row's shares.
 pub(super) fn confusion(found: &ClassMetrics) -> Confusion {
     match found.confusion.len() {
         0 => return Confusion::None,

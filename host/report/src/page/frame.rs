@@ -1,6 +1,6 @@
-//! Common parts of pages: numbers in groups, the scale and the frame of a plot.
+//! Common parts of pages: number formatting, and the scale and the frame of a plot.
 
-/// A number with its digits in groups of three.
+/// Formats a number with its digits in groups of three.
 pub fn grouped(number: u64, separator: char) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -13,21 +13,21 @@ pub fn grouped(number: u64, separator: char) -> String {
     text
 }
 
-/// A scale of round numbers that holds all that is drawn.
+/// A scale of round numbers that covers all drawn values.
 pub struct PlotAxis {
-    /// The least that is shown.
+    /// Smallest shown value.
     pub low: f64,
-    /// The most that is shown.
+    /// Largest shown value.
     pub high: f64,
     step: f64,
-    /// Decimals of a tick's label.
+    /// Number of decimals of a tick's label.
     pub decimals: usize,
 }
 
 impl PlotAxis {
-    /// The scale for what lies from `low` to `high`, both finite.
+    /// Returns the scale for values from `low` to `high`, both finite.
     pub fn new(low: f64, high: f64) -> Self {
-        // All at one height still get a scale.
+        // Equal values still get a scale.
         let span = (high - low).max(1e-3 * high.abs()).max(1e-6);
         let rough = span / 5.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -37,75 +37,75 @@ impl PlotAxis {
         Self { low, high, step, decimals: (-step.log10().floor()).max(0.0) as usize }
     }
 
-    /// The scale for what lies from 0 to `high`, which begins at 0.
+    /// Returns the scale for values from 0 to `high`, which starts at 0.
     pub fn from_zero(high: f64) -> Self {
         Self { low: 0.0, ..Self::new(0.0, high) }
     }
 
-    /// Positions of the rules.
+    /// Returns the positions of the rules.
     pub fn ticks(&self) -> impl Iterator<Item = f64> {
         let count = ((self.high - self.low) / self.step).round() as usize;
         (0..=count).map(|index| self.low + self.step * index as f64)
     }
 }
 
-/// The place of a plot in its SVG element.
+/// Position of a plot in its SVG element.
 #[derive(Clone, Copy)]
 pub struct Frame {
-    /// The element's.
+    /// Width of the element.
     pub width: f64,
-    /// The element's.
+    /// Height of the element.
     pub height: f64,
     /// Margin for the labels of the vertical axis.
     pub left: f64,
-    /// Margin.
+    /// Right margin.
     pub right: f64,
-    /// Margin.
+    /// Top margin.
     pub top: f64,
     /// Margin for the labels of the horizontal axis.
     pub bottom: f64,
 }
 
 impl Frame {
-    /// Position of `value` on the vertical axis.
+    /// Returns the position of `value` on the vertical axis.
     pub fn y(&self, axis: &PlotAxis, value: f64) -> f64 {
         self.top + (axis.high - value) / (axis.high - axis.low) * (self.height - self.top - self.bottom)
     }
 
-    /// Position of the horizontal axis.
+    /// Returns the position of the horizontal axis.
     pub fn foot(&self) -> f64 {
         self.height - self.bottom
     }
 
-    /// Position of the middle of the vertical axis.
+    /// Returns the position of the middle of the vertical axis.
     pub fn middle(&self) -> f64 {
         (self.top + self.height - self.bottom) / 2.0
     }
 }
 
-/// The axes of a plot.
+/// Axes of a plot.
 pub(crate) struct Axes {
     pub(crate) frame: Frame,
-    /// The rules of the vertical axis: their labels have no power.
+    /// Rules of the vertical axis. Their labels have no power.
     pub(crate) rules: Vec<Tick>,
-    /// The labels of the horizontal axis.
+    /// Labels of the horizontal axis.
     pub(crate) ticks: Vec<Tick>,
-    /// The title of the horizontal axis.
+    /// Title of the horizontal axis.
     pub(crate) across: &'static str,
-    /// The title of the vertical axis.
+    /// Title of the vertical axis.
     pub(crate) up: &'static str,
 }
 
-/// A place on an axis.
+/// A position on an axis.
 pub(crate) struct Tick {
     pub(crate) at: f64,
     pub(crate) label: String,
-    /// Written above the label.
+    /// Exponent above the label, if any.
     pub(crate) power: Option<i32>,
 }
 
 impl Axes {
-    /// The vertical `axis`, `ticks` of the horizontal one, and the titles: `across` and `up`.
+    /// Creates the axes from the vertical `axis`, the `ticks` of the horizontal axis, and the titles `across` and `up`.
     pub(crate) fn new(
         frame: Frame,
         axis: &PlotAxis,

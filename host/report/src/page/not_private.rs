@@ -1,4 +1,4 @@
-//! `report.html` of a run that is not private: a page that cannot be taken for a privacy report.
+//! `report.html` of a run that is not private: a page that cannot be mistaken for a privacy report.
 
 use super::render::rendered;
 use super::rows::{Rows, grouped, lora, optimizer};
@@ -14,7 +14,7 @@ struct Page<'a> {
 }
 
 impl NotPrivateStatement {
-    /// The page.
+    /// Returns the page.
     #[must_use]
     pub fn html(&self) -> String {
         rendered(&Page { statement: self })
@@ -27,7 +27,7 @@ impl Page<'_> {
     }
 }
 
-/// The settings of the training.
+/// Returns the settings of the training.
 pub(super) fn rows(record: &NotPrivateReport) -> Rows {
     let training = &record.training;
     vec![

@@ -1,4 +1,4 @@
-//! A curve as an SVG element; its colours are variables of the page.
+//! A curve as an SVG element. Its colours are variables of the page.
 
 use super::frame::{Axes, Frame, PlotAxis, Tick};
 use super::render::rendered;
@@ -6,29 +6,29 @@ use askama::Template;
 
 const FRAME: Frame = Frame { width: 460.0, height: 290.0, left: 54.0, right: 18.0, top: 16.0, bottom: 50.0 };
 
-/// The scale of the horizontal axis.
+/// Scale of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scale {
-    /// Evenly, in whole numbers.
+    /// Linear, in integers.
     Even,
-    /// By powers of ten.
+    /// Logarithmic, by powers of ten.
     Powers,
 }
 
 /// A curve.
 pub(super) struct Plot {
-    /// Its anchor on the page.
+    /// Anchor on the page.
     pub id: &'static str,
-    /// The plot in words, for readers who cannot see it.
+    /// Description of the plot, for readers who cannot see it.
     pub title: &'static str,
-    /// Under the horizontal axis.
+    /// Label under the horizontal axis.
     pub across: &'static str,
-    /// Beside the vertical one.
+    /// Label next to the vertical axis.
     pub up: &'static str,
     pub scale: Scale,
-    /// From left to right, finite.
+    /// Finite points, from left to right.
     pub points: Vec<(f64, f64)>,
-    /// The point that is claimed.
+    /// The claimed point.
     pub mark: Option<(f64, f64)>,
 }
 
@@ -38,14 +38,14 @@ struct Curve {
     axes: Axes,
     id: &'static str,
     title: &'static str,
-    /// Points, and those with two at the foot.
+    /// Points of the curve, and points of the filled area with two at the bottom.
     line: String,
     under: String,
     mark: Option<(f64, f64)>,
 }
 
 impl Plot {
-    /// The element; of fewer than two points nothing.
+    /// Returns the element, or nothing for fewer than two points.
     pub fn svg(&self) -> String {
         let [first, .., last] = &*self.points else { return String::new() };
         let place = |x: f64| if self.scale == Scale::Powers { x.log10() } else { x };
@@ -71,7 +71,7 @@ impl Plot {
         })
     }
 
-    /// Values, texts and powers of the horizontal axis' labels.
+    /// Returns values, texts and powers of the horizontal axis' labels.
     fn ticks(&self, from: f64, to: f64) -> Vec<(f64, String, Option<i32>)> {
         match self.scale {
             Scale::Even => {

@@ -1,4 +1,4 @@
-//! `report.html`: one page for whoever must judge the claim.
+//! `report.html`: one page for readers who must judge the claim.
 
 use super::filters;
 use super::plot::{Plot, Scale};
@@ -16,14 +16,14 @@ struct Page<'a> {
     record: &'a TrainReport,
 }
 
-/// The page.
+/// Returns the page.
 pub fn html(statement: &Statement) -> String {
     rendered(&Page { statement, record: &statement.record })
 }
 
 /// A sentence on the claim. The faults stand before it.
 pub(super) enum Notice {
-    /// There are faults.
+    /// The claim has faults.
     Failed,
     /// The claim follows from the events.
     Agrees,
@@ -67,7 +67,7 @@ impl Page<'_> {
         }
     }
 
-    /// True alarms in a hundred at most, with one decimal, never below the number.
+    /// Returns the maximum true positive rate in percent, with one decimal, rounded up.
     fn true_alarms(&self) -> String {
         let share = 100.0 * self.statement.max_true_positive_rate;
         format!("{:.1}", (share * 10.0).ceil() / 10.0)

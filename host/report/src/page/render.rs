@@ -1,9 +1,10 @@
-//! Templates as text.
+//! Renders templates as text.
 
 use askama::Template;
 use std::fmt;
 
-/// Text for a page, in attributes too: nothing in it is markup, moves what stands beside it, or is no letter at all.
+/// Escapes text for a page, including attributes. The result contains no markup, no control over adjacent text, and no
+/// non-characters.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Escaper;
 
@@ -25,7 +26,7 @@ impl askama::filters::Escaper for Escaper {
     }
 }
 
-/// The text of a template.
+/// Returns the text of a template.
 pub(crate) fn rendered(template: &impl Template) -> String {
     template.render().expect("a template that is compiled renders into memory")
 }
@@ -40,7 +41,7 @@ mod tests {
         text: &'static str,
     }
 
-    // A template escapes without being asked.
+    // A template escapes by default.
     #[test]
     fn text_is_never_markup() {
         let shown = "&lt;b&gt; &amp;&quot; \u{fffd}a\u{fffd} ";

@@ -1,4 +1,4 @@
-//! The rows of a page's tables: names and values. A row without a value is not shown.
+//! Rows of a page's tables: names and values. A row without a value is not shown.
 
 use super::frame;
 use crate::record::{HeldOutRecord, LoraReport, NormalizeReport, OptimizerReport, TestFigures, TrainReport};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub(super) type Rows = Vec<(&'static str, String)>;
 
-/// The mechanism, then the method.
+/// Returns the rows of the mechanism, then those of the method.
 pub(super) fn mechanism(statement: &Statement) -> Rows {
     let mut rows = noise(statement);
     rows.extend(method(&statement.record));
@@ -192,7 +192,7 @@ pub(super) fn ran(record: &TrainReport) -> Rows {
     ]
 }
 
-/// The nodes that a device left to the processor.
+/// Formats the nodes that a device left to the processor.
 fn host_nodes(record: &TrainReport) -> String {
     record.execution.host_nodes.as_ref().map_or(String::new(), |nodes| match &nodes[..] {
         [] => "none".into(),
@@ -200,7 +200,7 @@ fn host_nodes(record: &TrainReport) -> String {
     })
 }
 
-/// The figures on the held-out samples, and what is known of the samples.
+/// Returns the figures on the held-out samples, and facts about the samples.
 pub(super) fn held_out(held_out: &HeldOutRecord, test: &TestFigures) -> Rows {
     vec![
             ("accuracy", test.accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
@@ -230,7 +230,7 @@ pub(super) fn held_out(held_out: &HeldOutRecord, test: &TestFigures) -> Rows {
     ]
 }
 
-/// A whole number with thin spaces between thousands, from five digits on.
+/// Formats an integer with thin spaces between thousands, from five digits on.
 pub(super) fn grouped(number: u64) -> String {
     if number < 10_000 { number.to_string() } else { frame::grouped(number, '\u{202f}') }
 }

@@ -12,7 +12,7 @@ struct Page<'a> {
 }
 
 impl Unfinished {
-    /// As `report.html` holds it.
+    /// Returns the content of `report.html`.
     #[must_use]
     pub fn html(&self) -> String {
         rendered(&Page { statement: self })

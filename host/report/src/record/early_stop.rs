@@ -1,39 +1,39 @@
-//! A run that ended early because its evaluations had stopped to improve: the steps it took beside those that it is charged for.
+//! Early stop of a run whose evaluations no longer improve: the steps taken, and the steps charged.
 
 use damper_train::{Evaluation, Outcome, Run, TestMetrics};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The model of the best evaluation, of a run that ended early.
+/// Model of the best evaluation, for a run that ended early.
 pub const BEST_MODEL: &str = "model-best.onnx";
 
 /// An early stop.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EarlyStop {
-    /// Steps taken. The model is that of these steps.
+    /// Number of steps taken. The released model is that of these steps.
     pub steps_taken: u32,
-    /// Steps planned, and charged: ε of the claim is theirs, for the end follows from what was released.
+    /// Number of steps planned and charged. The claimed ε covers them all, because the end depends on released values.
     pub steps_charged: u32,
-    /// ε of a plan of the steps taken alone. It is no claim of this run.
+    /// ε of a plan with only the steps taken. It is not a claim of this run.
     pub epsilon_of_taken: f64,
-    /// The step of the best evaluation.
+    /// Step of the best evaluation.
     pub best_step: u32,
-    /// Its share of right answers, if the loss has classes.
+    /// Accuracy of the best evaluation, if the loss has classes.
     pub best_accuracy: Option<f64>,
-    /// Its mean loss.
+    /// Mean loss of the best evaluation.
     pub best_loss: f64,
-    /// The file with the parameters of that evaluation.
+    /// File with the parameters of that evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_model: Option<Cow<'static, str>>,
     /// SHA-256 of its parameters, as the report's `params_digest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_params_digest: Option<String>,
-    /// Says whether ε covers what ended the run.
+    /// States if ε covers the figures that ended the run.
     pub covered: Cow<'static, str>,
 }
 
 impl EarlyStop {
-    /// Of an outcome with this digest of its best parameters, if it ended early.
+    /// Returns the early stop of an outcome with this digest of its best parameters, if the run ended early.
     pub(super) fn new(run: &Run, outcome: &Outcome, best_params_digest: Option<String>) -> Option<Self> {
         let taken = outcome.ended_early?;
         let last = outcome.evaluations.last()?;
@@ -59,7 +59,7 @@ impl EarlyStop {
         })
     }
 
-    /// Two lines of the summary.
+    /// Returns two lines of the summary.
     pub(crate) fn lines(&self) -> String {
         let figure = self.best_accuracy.map_or_else(
             || format!("loss {:.6}", self.best_loss),

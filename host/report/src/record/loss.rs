@@ -1,8 +1,8 @@
-//! Losses, reductions and weights of labels by their names.
+//! Names of losses, reductions and label weights.
 
 use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 
-/// A loss as the command line takes it.
+/// Returns a loss as a value of the flag.
 pub fn loss_name(loss: &Loss) -> String {
     match loss {
         Loss::SoftmaxCrossEntropy => "softmax-cross-entropy".into(),
@@ -16,7 +16,7 @@ pub fn loss_name(loss: &Loss) -> String {
     }
 }
 
-/// A reduction as the command line takes it, if the loss has one.
+/// Returns a reduction as a value of the flag, if the loss has one.
 pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
     match (&options.loss, options.reduction) {
         (Loss::Output(_), _) => None,
@@ -25,7 +25,7 @@ pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
     }
 }
 
-/// How much labels count, if not all alike.
+/// Returns the weights of labels as text, if not all are equal.
 pub fn label_weights_text(weights: &LabelWeights) -> Option<String> {
     let LabelWeights { class_weights, label_smoothing, focal_gamma } = weights;
     let list = class_weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

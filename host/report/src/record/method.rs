@@ -1,4 +1,4 @@
-//! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
+//! Description of the method: each slot of the private step, its settings, and the bound on one sample's contribution.
 
 use super::notes;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
@@ -12,33 +12,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The method.
+/// Description of the method.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MethodReport {
-    /// The method's name, as the command line takes it.
+    /// Name of the method on the command line.
     pub name: String,
-    /// The filter, and where it took gradients.
+    /// Filter, and its evaluation points.
     pub filter: String,
     /// Gradients of each sample at a step.
     pub gradients_per_sample: usize,
-    /// The rule for the clip.
+    /// Rule for the clipping threshold.
     pub threshold: String,
-    /// The clip of the first step.
+    /// Clipping threshold of the first step.
     pub clip_first: f32,
-    /// The clip that a next step would have: a constant, or learned from released counts.
+    /// Clipping threshold that a next step would have: a constant, or adapted from released counts.
     pub clip_last: f32,
-    /// The rule of clipping.
+    /// Clipping rule.
     pub clipping: String,
-    /// The largest effect of one sample on a release.
+    /// Largest effect of one sample on a release.
     pub sensitivity: String,
-    /// The noise of each step beside the first's, `alpha_t`.
+    /// Noise of each step relative to the first step's, `alpha_t`.
     pub noise_schedule: String,
-    /// The learning rate over time.
+    /// Learning rate over time.
     pub learning_rate: String,
 }
 
 impl MethodReport {
-    /// The slots that differ from DP-SGD's, in a line; empty where none does.
+    /// Returns the slots that differ from DP-SGD's, in a line. Empty if none does.
     pub(crate) fn differences(&self) -> String {
         let mut parts = Vec::new();
         if self.filter != "none" {
@@ -204,20 +204,20 @@ fn learning_rate(LearningRateChoice { lr, warmup, decay }: &LearningRateChoice) 
     format!("{lr}{decay}{warmup}")
 }
 
-/// An optimizer and its settings: its name, then each of them.
+/// An optimizer and its settings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OptimizerReport {
-    /// Its name.
+    /// Name of the optimizer.
     pub name: String,
-    /// Its settings.
+    /// Settings of the optimizer.
     #[serde(flatten)]
     pub settings: Map<String, Value>,
 }
 
 impl From<OptimizerRule> for OptimizerReport {
-    /// The settings as the choice has them; Adam's with each beta alone, and with the effect of a choice in words.
+    /// Returns the settings of the choice, with each of Adam's betas separate, and with the effect of a choice as text.
     fn from(rule: OptimizerRule) -> Self {
-        // By way of text, which has as few digits as a 32-bit number needs.
+        // Through text, which has only as many digits as a 32-bit number needs.
         let text = serde_json::to_string(&rule).unwrap_or_default();
         let mut settings: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
         let name = settings.shift_remove("name");
@@ -259,7 +259,7 @@ pub struct NormStepReport {
     pub initial: f64,
     pub floor: f64,
     pub subtract_noise: bool,
-    /// The weight at the first of so many steps, where there is one.
+    /// ADP's weight of the first step of each period, and the length of the period in steps, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<(f64, u32)>,
 }
@@ -272,20 +272,20 @@ impl NormStepReport {
     }
 }
 
-/// A low-rank projection of the matrices.
+/// Low-rank projection of the matrices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GaLoreReport {
-    /// Directions a tensor.
+    /// Directions for each tensor.
     pub rank: usize,
     /// Steps from one basis to the next.
     pub every: u32,
     /// Factor on the projected step.
     pub scale: f32,
-    /// The tensors that are projected.
+    /// Projected tensors.
     pub projected: Vec<String>,
-    /// Coordinates that the optimizer sees, of all tensors.
+    /// Coordinates that the optimizer sees, over all tensors.
     pub coordinates: usize,
-    /// The source of a basis.
+    /// Source of a basis.
     pub basis: Cow<'static, str>,
 }
 
@@ -308,13 +308,13 @@ impl GaLoreReport {
 /// Low-rank adapters.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LoraReport {
-    /// Columns of each `A`.
+    /// Number of columns of each `A`.
     pub rank: usize,
     /// Alpha: the adapters' product is multiplied by alpha over rank.
     pub alpha: f32,
-    /// The weights that have one.
+    /// Weights with an adapter.
     pub weights: Vec<String>,
-    /// True if `model.onnx` holds them merged into the weights; false if as adapters.
+    /// True if `model.onnx` has the adapters merged into the weights. False if they are separate.
     pub merged: bool,
 }
 
@@ -336,7 +336,7 @@ mod tests {
     use damper_train::ByName;
     use toml::toml;
 
-    // As an earlier version wrote them, which named each field by hand.
+    // The same output as an earlier version, which named each field explicitly.
     #[test]
     fn optimizers_have_their_settings() {
         let named = |name| OptimizerRule::of_name(name).unwrap();

@@ -1,12 +1,13 @@
-//! `metrics.csv`: the held-out figures over the run, one line an evaluation.
+//! `metrics.csv`: the held-out figures over the run, a line for each evaluation.
 
 use super::fields::TrainReport;
 use damper_accounting::RunKind;
 use damper_train::{Evaluation, TestMetrics};
 
 impl TrainReport {
-    /// The lines of `metrics.csv`: `step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics`. A missing figure is empty, and so is an ε
-    /// of a run that is not private.
+    /// Returns the lines of `metrics.csv`: `step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics`.
+    ///
+    /// A missing figure is empty, and so is an ε of a run that is not private.
     pub fn metrics(run: RunKind, metrics: TestMetrics, evaluations: &[Evaluation]) -> String {
         let mut text = String::from("step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics\n");
         let metrics = metrics.name();

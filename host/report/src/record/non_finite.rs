@@ -8,11 +8,11 @@ use std::fmt;
 /// The released number of training samples without a finite gradient at the initial parameters, with noise.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NonFiniteReport {
-    /// The noisy number as it was released; null if a crash lost it after it was charged.
+    /// Noisy number as released. Null if a crash lost it after its charge.
     pub released: Option<f32>,
-    /// The same as a whole number from 0 to `samples`.
+    /// The same as an integer from 0 to `samples`.
     pub count: Option<u64>,
-    /// The training samples that it is of, or as many as are declared.
+    /// Number of training samples, or the declared number.
     pub samples: u64,
     /// σ of the release. One sample adds at most 1, so this is the standard deviation of the noise in samples.
     pub noise_multiplier: f64,
@@ -21,7 +21,7 @@ pub struct NonFiniteReport {
 }
 
 impl NonFiniteReport {
-    /// The report of `count`, which `run` has released. None if `run` releases none.
+    /// Returns the report of `count`, which `run` has released. `None` if `run` releases no count.
     #[must_use]
     pub fn new(run: &Run, count: &NonFiniteCount) -> Option<Self> {
         let noise_multiplier = run.run_plan().ok()?.events.parts().non_finite?;

@@ -7,58 +7,58 @@ use damper_train::{NOT_PRIVATE, Outcome, Run};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Why nothing holds.
+/// Reason why no guarantee holds.
 pub(crate) const REASON: &str = "There is no guarantee: the run is not private. No gradient was clipped and no noise was added, so no epsilon holds, and \
                       whoever has the model or its figures may learn any training sample.";
 
-/// The record of a run without privacy, `report.json`. It has the keys of a private run's, where they mean something.
+/// Record of a run without privacy, `report.json`. It has those keys of a private run's record that apply.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NotPrivateReport {
-    /// `not private`.
+    /// Always `not private`.
     pub run: Cow<'static, str>,
-    /// False.
+    /// Always false.
     pub guaranteed: bool,
-    /// None: no ε holds.
+    /// Always `None`: no ε holds.
     pub epsilon: Option<f64>,
-    /// None.
+    /// Always `None`.
     pub delta: Option<f64>,
-    /// Why.
+    /// Reason.
     pub reason: Cow<'static, str>,
     /// Figures on the held-out samples.
     #[serde(flatten)]
     pub test: TestFigures,
-    /// Steps taken.
+    /// Number of steps taken.
     pub steps: u32,
-    /// Steps planned: more than were taken if the run ended early.
+    /// Number of planned steps, more than taken if the run ended early.
     pub planned_steps: u32,
-    /// The rate of the draws.
+    /// Sampling rate.
     pub sampling_rate: f64,
     /// `poisson` or `shuffled`.
     pub sampler: Sampler,
-    /// Number of training samples, or the number declared.
+    /// Number of training samples, or the declared number.
     pub samples: u64,
-    /// The constant that the sum of gradients is divided by.
+    /// Constant divisor of the sum of gradients.
     pub expected_batch: u32,
-    /// The seed of the draws, if it was given.
+    /// Seed of the draws, if it was given.
     pub seed: Option<u64>,
     /// Time, backend and the digest of the parameters.
     #[serde(flatten)]
     pub execution: Execution,
-    /// How it was trained.
+    /// Training settings.
     pub training: Training,
-    /// The samples that `test_accuracy` and `test_loss` are of.
+    /// Samples of `test_accuracy` and `test_loss`.
     pub held_out: Option<HeldOutRecord>,
     /// Versions of the program and the libraries.
     pub versions: Versions,
-    /// The settings as they were given, one argument each; empty if the command did not run it.
+    /// Settings as given, an argument each. Empty if the command did not start the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The warnings given.
+    /// Warnings to the user.
     pub warnings: Vec<String>,
 }
 
 impl NotPrivateReport {
-    /// The record of `run`, which is not private and gave `outcome`.
+    /// Returns the record of `run`, which is not private and produced `outcome`.
     #[must_use]
     pub fn new(run: &Run, outcome: &Outcome) -> Self {
         let early = outcome.ended_early.map(|taken| {
@@ -90,7 +90,7 @@ impl NotPrivateReport {
         }
     }
 
-    /// As `report.json` holds it, with a last newline.
+    /// Returns the content of `report.json`, with a final newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         damper_train::files::json(self).expect("a report has string keys and finite numbers")

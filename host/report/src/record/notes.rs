@@ -1,9 +1,9 @@
-//! Sentences on the accounting of a run, derived from its sampler and its noise. Every match is exhaustive: a new sampler has to say what
-//! is claimed of it.
+//! Sentences on the accounting of a run, derived from its sampler and its noise. Every match is exhaustive: a new
+//! sampler has to state its claims.
 
 use damper_accounting::{Accountant, CorrelatedRun, Sampler};
 
-/// The computation of ε.
+/// Returns the computation of ε.
 pub(super) fn accountant(
     accountant: Accountant,
     is_by_orders: bool,
@@ -44,10 +44,10 @@ pub(super) fn accountant(
     }
 }
 
-/// By how much one sample moves more than one step.
+/// Returns the effect of one sample over more than one step.
 pub(super) fn over_the_run(sampler: Sampler, correlated: Option<&CorrelatedRun>) -> String {
     let sensitivity = |correlated: &CorrelatedRun| {
-        // Rounded up, as a bound.
+        // Rounded up, because it is a bound.
         (correlated.sensitivity() * 1e6).ceil() / 1e6
     };
     match (sampler, correlated) {
@@ -70,7 +70,7 @@ pub(super) fn over_the_run(sampler: Sampler, correlated: Option<&CorrelatedRun>)
 mod tests {
     use super::*;
 
-    /// No word that holds for another kind alone.
+    /// Notes contain no words that hold only for another kind of run.
     #[test]
     fn notes_are_of_their_kind() {
         for sampler in [Sampler::Poisson, Sampler::CyclicPoisson, Sampler::Shuffled, Sampler::MinSeparation] {

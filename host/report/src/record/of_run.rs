@@ -16,7 +16,7 @@ use damper_grad::Loss;
 use damper_train::{Evaluation, Independence, Named, NoiseKind, Outcome, Run, TestMetrics};
 
 impl TrainReport {
-    /// The report of `run`, which gave `outcome`.
+    /// Returns the report of `run`, which produced `outcome`.
     pub fn new(run: &Run, outcome: &Outcome) -> Self {
         Self {
             epsilon: run.price.epsilon,
@@ -57,7 +57,7 @@ impl TrainReport {
     }
 }
 
-/// What is public of the data's files; none if there is nothing.
+/// Returns the public facts about the data's files, if there are any.
 fn data(run: &Run) -> Option<DataReport> {
     let DataNames { table, classes } = run.data.names.clone();
     let found = DataReport {
@@ -69,12 +69,12 @@ fn data(run: &Run) -> Option<DataReport> {
     (found != DataReport::default()).then_some(found)
 }
 
-/// The trained model's values, by name.
+/// Returns the trained model's values, by name.
 fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
     run.released(&outcome.params).unwrap_or_default()
 }
 
-/// The digest of what the trained model holds: of all parameters together.
+/// Returns the digest of all parameters of the trained model.
 fn params_digest(run: &Run, params: &[f32]) -> String {
     match &run.model.adapted {
         None => digest(params),
@@ -89,7 +89,7 @@ fn params_digest(run: &Run, params: &[f32]) -> String {
 }
 
 impl TestFigures {
-    /// The figures of the last evaluation.
+    /// Returns the figures of the last evaluation.
     pub(super) fn new(run: &Run, outcome: &Outcome) -> Self {
         let last: Option<&Evaluation> = outcome.evaluations.last();
         Self {
@@ -112,7 +112,7 @@ impl Execution {
 }
 
 impl Versions {
-    /// Versions and processor of `outcome`, and what is known about the independence of samples.
+    /// Returns versions and processor of `outcome`, and the result on the independence of samples.
     pub(super) fn new(outcome: &Outcome, sample_independence: &'static str) -> Self {
         Self {
             damper: env!("CARGO_PKG_VERSION").into(),
@@ -125,7 +125,7 @@ impl Versions {
     }
 }
 
-/// `e` to the power of the last loss, if a sample has several labels and the loss has no noise.
+/// Returns the exponential of the last loss, if a sample has several labels and the loss has no noise.
 fn perplexity(run: &Run, outcome: &Outcome) -> Option<f64> {
     let last = outcome.evaluations.last().filter(|_| per_token(run) && run.price.private_metrics.is_none());
     last.map(|at| at.loss.exp()).filter(|value| value.is_finite())
@@ -250,7 +250,7 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
     }
 }
 
-/// The warnings given, and the steps lost to interruptions.
+/// Returns the warnings, and the steps lost to interruptions.
 fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
     let lost = (outcome.lost_steps > 0).then(|| {
         format!(

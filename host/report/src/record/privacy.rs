@@ -1,4 +1,4 @@
-//! The claims and assumptions of a run's figures, in words.
+//! Claims and assumptions of a run's figures, as text.
 
 use super::fields::Privacy;
 use super::notes;

@@ -1,20 +1,20 @@
-//! ε over steps, and over δ, of the recorded events.
+//! Curves of ε over steps, and over δ, of the recorded events.
 
 use damper_accounting::{Accountant, AccountingError, Event, Recorded, Sampler};
 use serde::Serialize;
 
-/// Points of a curve of equal draws. Of schedules, whose every price takes up to a second or two, fewer; where rates change, and a
-/// price takes many seconds, none but the claim.
+/// Number of points of a curve of equal steps. A schedule has fewer, because each ε takes up to a second or two. If
+/// sampling rates change, an ε takes many seconds, and the curve is only the claim.
 const POINTS: u64 = 24;
 const POINTS_OF_SCHEDULE: u64 = 8;
 const POINTS_OF_LONG_SCHEDULE: u64 = 4;
 const SCHEDULE: usize = 64;
 const LONG_SCHEDULE: usize = 2048;
 
-/// The curves.
+/// Curves of ε.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curves {
-    /// ε of the first steps, at the δ claimed: that of a training sample, without releases from held-out samples.
+    /// ε of the first steps, at the claimed δ, for a training sample, without releases from held-out samples.
     pub over_steps: Vec<AtSteps>,
     /// ε of the whole run, at other δ.
     pub over_delta: Vec<AtDelta>,
@@ -37,7 +37,7 @@ pub struct AtDelta {
 }
 
 impl Curves {
-    /// The curves of `recorded` at its accountant. A point at which no finite ε holds is left out.
+    /// Returns the curves of `recorded` at its accountant, without points that have no finite ε.
     pub(super) fn new(recorded: &Recorded) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
         let training = recorded.of_training();
@@ -62,7 +62,7 @@ impl Curves {
         if points > 1 {
             at.insert(0, 1);
         }
-        // Of few events, several points are the same one.
+        // With few events, several points coincide.
         at.retain(|at| *at > 0);
         at.dedup();
         let over_steps = at.into_iter().filter_map(|at| {

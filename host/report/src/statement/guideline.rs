@@ -1,8 +1,9 @@
-//! The items that a claim of differential privacy must state, after NIST SP 800-226 ("Guidelines for Evaluating Differential Privacy
-//! Guarantees", Near, Darais, Lefkovitz, Howarth, 2025), and where a report answers it.
+//! Items that a claim of differential privacy must state, and their places in a report. After NIST SP 800-226
+//! ("Guidelines for Evaluating Differential Privacy Guarantees", Near, Darais, Lefkovitz, Howarth, 2025).
 //!
-//! The wording and the order are ours; the guideline's pyramid goes from the guarantee's parameters and unit over algorithms,
-//! accuracy and correctness down to trust, side channels and who may touch the data.
+//! The wording and the order are damper's. The guideline's pyramid starts with the parameters and the unit of the
+//! guarantee. It continues with algorithms, accuracy and correctness, and ends with trust, side channels and access to
+//! the data.
 
 use crate::evidence::Audit;
 use crate::record::TrainReport;
@@ -10,26 +11,26 @@ use crate::text::capital;
 use damper_accounting::{Recorded, Sampler, upward};
 use serde::Serialize;
 
-/// One thing that must be stated.
+/// An item that must be stated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Item {
     /// The question.
     pub asked: &'static str,
     /// The answer of this run.
     pub answer: String,
-    /// The part of the page that says more; none where the report cannot know, and whoever publishes it must say.
+    /// Part of the page with details. `None` if the report cannot contain the answer, and the publisher must state it.
     pub section: Option<&'static str>,
 }
 
 impl Item {
-    /// The anchor and the name of the part of the page with details.
+    /// Returns the anchor and the name of the part of the page with details.
     pub(crate) fn part(&self) -> Option<(&'static str, &'static str)> {
         let section = self.section?;
         SECTIONS.into_iter().find(|(anchor, _)| *anchor == section)
     }
 }
 
-/// The parts of a page, by their anchors.
+/// Parts of a page, by their anchors.
 pub(crate) const SECTIONS: [(&str, &str); 9] = [
     ("guarantee", "The guarantee"),
     ("curves", "Over steps and over δ"),
@@ -42,7 +43,7 @@ pub(crate) const SECTIONS: [(&str, &str); 9] = [
     ("guideline", "What a claim must state"),
 ];
 
-/// The releases before the steps, in words.
+/// Describes the releases before the steps.
 fn before(recorded: &Recorded) -> &'static str {
     let parts = recorded.parts();
     match (parts.normalize, parts.non_finite) {
@@ -55,7 +56,7 @@ fn before(recorded: &Recorded) -> &'static str {
     }
 }
 
-/// The list for a run.
+/// Returns the items for a run.
 pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit]) -> Vec<Item> {
     [guarantee(record, recorded), scope(record), implementation(record, audits), trust(record)].concat()
 }
@@ -68,7 +69,7 @@ fn open(asked: &'static str, answer: &str) -> Item {
     Item { asked, answer: answer.to_owned(), section: None }
 }
 
-/// Parameters, mechanism and composition.
+/// Returns the items on parameters, mechanism and composition.
 fn guarantee(record: &TrainReport, recorded: &Recorded) -> Vec<Item> {
     let steps = recorded.steps();
     vec![
@@ -113,7 +114,7 @@ fn guarantee(record: &TrainReport, recorded: &Recorded) -> Vec<Item> {
     ]
 }
 
-/// The scope of the guarantee, and its cost in accuracy.
+/// Returns the items on the scope of the guarantee, and its cost in accuracy.
 fn scope(record: &TrainReport) -> Vec<Item> {
     vec![
         item("The whole privacy budget of the data", "guarantee", format!("{}.", capital(&record.privacy.composition))),
@@ -148,7 +149,7 @@ fn scope(record: &TrainReport) -> Vec<Item> {
     ]
 }
 
-/// The implementation and its audits.
+/// Returns the items on the implementation and its audits.
 fn implementation(record: &TrainReport, audits: &[Audit]) -> Vec<Item> {
     vec![
         item(
@@ -177,7 +178,7 @@ fn implementation(record: &TrainReport, audits: &[Audit]) -> Vec<Item> {
     ]
 }
 
-/// Trust and side channels: outside of the proof.
+/// Returns the items on trust and side channels, which the proof does not cover.
 fn trust(record: &TrainReport) -> Vec<Item> {
     vec![
         open(

@@ -1,4 +1,4 @@
-//! The statement on a run that is not private, `statement.json`: it claims nothing, and its first keys give the reason.
+//! Statement on a run that is not private, `statement.json`: it makes no claim, and its first keys give the reason.
 
 use super::unfinished::{is_finished, planned};
 use crate::evidence::{EVENTS, EvidenceError, RECORD, ReleasedFile, bytes, is_there, parsed, released};
@@ -8,37 +8,37 @@ use damper_train::{Checkpoint, NOT_PRIVATE};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The statement on a run without privacy, `statement.json`: that nothing is claimed.
+/// Statement on a run without privacy, `statement.json`: it makes no claim.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NotPrivateStatement {
-    /// None.
+    /// Always `None`.
     pub epsilon: Option<f64>,
-    /// None.
+    /// Always `None`.
     pub delta: Option<f64>,
-    /// Says that there is no guarantee, and why.
+    /// States the lack of a guarantee, and the reason.
     pub guarantee: &'static str,
-    /// False.
+    /// Always false.
     pub guaranteed: bool,
-    /// `not private`.
+    /// Always `not private`.
     pub run: &'static str,
     /// True if the run has finished.
     pub finished: bool,
-    /// Steps taken; none if no state of an unfinished run says it.
+    /// Number of steps taken. `None` if an unfinished run has no state that contains it.
     pub steps: Option<u32>,
     /// The released files.
     pub files: Vec<ReleasedFile>,
-    /// The damper that wrote this.
+    /// Version of damper that wrote this.
     pub damper: &'static str,
-    /// The run's own record, once it has finished.
+    /// Record of the run, after it has finished.
     pub record: Option<NotPrivateReport>,
 }
 
 impl NotPrivateStatement {
-    /// Reads the records in `folder`. Returns `None` if none of them says that the run is not private.
+    /// Reads the records in `folder`. Returns `None` if none of them is of a run that is not private.
     ///
     /// # Errors
     ///
-    /// One says so, and `report.json` of the finished run is missing or damaged.
+    /// A record is of a run that is not private, and `report.json` of the finished run is missing or damaged.
     pub fn read(folder: &Path) -> Result<Option<Self>, EvidenceError> {
         if !is_not_private(folder)? {
             return Ok(None);
@@ -61,31 +61,32 @@ impl NotPrivateStatement {
         }))
     }
 
-    /// As `statement.json` holds it, with a last newline.
+    /// Returns the content of `statement.json`, with a final newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         damper_train::files::json(self).expect("a statement has string keys and finite numbers")
     }
 }
 
-/// Returns true if a record of the run in `folder` says that it is not private: `report.json`, `events.json` or the plan. One is enough.
+/// Returns true if a record in `folder` states that the run is not private: `report.json`, `events.json` or the plan.
+/// One record suffices.
 ///
 /// # Errors
 ///
 /// A file cannot be read.
 pub fn is_not_private(folder: &Path) -> Result<bool, EvidenceError> {
-    /// Of a record the one key.
+    /// Only the required key of a record.
     #[derive(Deserialize)]
     struct Kind {
         run: Option<String>,
     }
-    // A path that is no folder is for its reader to refuse.
+    // The later reader rejects a path that is not a folder.
     if !folder.is_dir() {
         return Ok(false);
     }
     for (name, limit) in [("report.json", RECORD), ("events.json", EVENTS)] {
         let path = folder.join(name);
-        // One that is damaged is for its reader to refuse.
+        // The later reader rejects a damaged record.
         if is_there(&path)?
             && let Ok(Kind { run: Some(run) }) = serde_json::from_slice(&bytes(&path, limit)?)
             && run == NOT_PRIVATE

@@ -1,4 +1,4 @@
-//! The statement on a run that was killed or failed: ε of the steps that its ledger counts as paid, under its plan.
+//! Statement on a run that was killed or failed: ε of the charged steps in its ledger, under its plan.
 
 use crate::evidence::{EVENTS, EvidenceError, RECORD, bytes, fault, is_there};
 use damper_accounting::{Accountant, Recorded, upward};
@@ -8,36 +8,36 @@ use damper_train::{LEDGER, paid_steps};
 use serde::Serialize;
 use std::path::Path;
 
-/// The statement. Its first keys are those of a finished run's.
+/// Statement on an unfinished run. Its first keys are those of a finished run's statement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Unfinished {
-    /// ε of the paid steps, rounded up.
+    /// ε of the charged steps, rounded up.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// The smallest σ of a paid event, over the clip, all releases together.
+    /// Smallest σ of a charged event over the clip, with all releases together.
     pub noise_multiplier: f64,
-    /// The largest rate of a paid event.
+    /// Largest sampling rate of a charged event.
     pub sampling_rate: f64,
-    /// Paid steps, at least those that released something.
+    /// Number of charged steps, at least the number with a release.
     pub steps: u32,
-    /// The accountant of the plan.
+    /// Accountant of the plan.
     pub accountant: Accountant,
-    /// The guarantee in a sentence, or why there is none.
+    /// The guarantee in a sentence, or the reason that there is none.
     pub guarantee: String,
-    /// True if `guarantee` is one.
+    /// True if `guarantee` states a guarantee.
     pub guaranteed: bool,
     /// Always false.
     pub finished: bool,
     /// `private` or `simulation`.
     pub run: String,
-    /// Steps of the whole plan.
+    /// Number of steps of the whole plan.
     pub planned_steps: u32,
     /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
-    /// The damper that computed this.
+    /// Version of damper that computed this.
     pub damper: &'static str,
-    /// The events of the paid steps, from which ε follows.
+    /// Events of the charged steps, which determine ε.
     pub events: Recorded,
 }
 
@@ -45,12 +45,12 @@ pub struct Unfinished {
 ///
 /// # Errors
 ///
-/// They cannot be looked at.
+/// Their metadata cannot be read.
 pub fn is_finished(folder: &Path) -> Result<bool, EvidenceError> {
     Ok(is_there(&folder.join("report.json"))? && is_there(&folder.join("events.json"))?)
 }
 
-/// The plan in a run's folder, if it has one.
+/// Reads the plan in a run's folder, if it has one.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn planned(folder: &Path) -> Result<Option<RunPlan>, EvidenceError> {
     })
 }
 
-/// Steps that the ledger in `folder` counts as paid under `plan`.
+/// Returns the number of steps that the ledger in `folder` charges under `plan`.
 ///
 /// # Errors
 ///
@@ -169,7 +169,7 @@ impl Unfinished {
         }))
     }
 
-    /// As `statement.json` holds it, with a last newline.
+    /// Returns the content of `statement.json`, with a final newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         files::json(self).expect("a statement has string keys and finite numbers")

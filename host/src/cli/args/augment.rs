@@ -4,7 +4,7 @@ use crate::cli::args::text::FromText;
 use damper_data::{Augment, Motion};
 use std::num::NonZeroU32;
 
-/// More views than this are more likely a typing error.
+/// Maximum number of views. More are probably a typing error.
 const MOST: u32 = 1024;
 
 fn augment(text: &str) -> Result<Augment, String> {

@@ -24,35 +24,37 @@ pub(in crate::cli) struct DataArgs {
     /// The samples, KIND:PATH. The command's help lists the kinds
     #[arg(long, value_name = "KIND:PATH", required = true, help = samples())]
     data: Option<String>,
-    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the data's own]
+    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the
+    /// data's own]
     #[arg(long, value_name = "FRACTION|KIND:PATH")]
     test: Option<Text<TestSource>>,
-    /// With --test FRACTION: which rows are held out, a public number. It follows from their places in the file and this alone [default: 0]
+    /// With --test FRACTION: the public number that selects the held-out rows. The choice depends only on this number
+    /// and on positions in the file [default: 0]
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     split_seed: Option<u64>,
-    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public: epsilon then
-    /// protects the rest of a row
+    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public:
+    /// epsilon then protects the rest of a row
     #[arg(long, value_name = "public-classes")]
     stratify: Option<Stratify>,
-    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first. One each for every
-    /// channel or column as MEAN,MEAN,...:STD,STD,...
+    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD. Bytes are divided by 255 first. For
+    /// values of each channel or column: MEAN,MEAN,...:STD,STD,...
     #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true)]
     normalize: Option<Text<Normalize>>,
     /// Keeps bytes as 0 to 255 instead of dividing them by 255
     #[arg(long)]
     raw_bytes: bool,
-    /// Where arrays have their channels: `nchw`, on the axis after the samples; `nhwc`, on the last, and they are moved
+    /// Axis of the channels in arrays: `nchw` is the axis after the samples, `nhwc` is the last axis, and is moved
     /// [default: nchw]
     #[arg(long, value_name = "nchw|nhwc")]
     layout: Option<Text<ChannelLayout>>,
-    /// images, parquet: scales images of other sizes than the model's: `crop` cuts the middle to its aspect ratio first, `stretch` takes
-    /// all of an image [default: other sizes are an error]
+    /// images, parquet: scales images of other sizes than the model's. `crop` cuts the middle to its aspect ratio
+    /// first, `stretch` takes all of an image [default: other sizes are an error]
     #[arg(long, value_name = "crop|stretch")]
     resize: Option<Text<Resize>>,
-    /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
-    /// than 1 % of the rows are such [default: error]
+    /// Action for a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An
+    /// error if more than 1 % of the rows are such [default: error]
     #[arg(long, value_name = "error|drop")]
     on_bad_row: Option<Text<OnBadRow>>,
     /// Uses the first N training samples only
@@ -60,35 +62,37 @@ pub(in crate::cli) struct DataArgs {
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     train_size: Option<usize>,
-    /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
-    /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
+    /// csv, parquet, text: the label's column, by name or counted from 0. cifar: `fine` or `coarse`, of CIFAR-100.
+    /// [default: csv the last. text label, class or target. parquet one of these, or the last. cifar fine]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<Text<String>>,
-    /// csv, text: whether the first line names the columns [default: text yes; csv if none of its fields is a number or a word for a missing
-    /// value; a line of both is an error]
+    /// csv, text: `yes` if the first line names the columns [default: text yes. csv: yes if none of its fields is a
+    /// number or a word for a missing value. A line of both is an error]
     #[arg(long, value_name = "yes|no")]
     header: Option<Text<YesNo>>,
-    /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]
+    /// csv, text: the separator of fields, one character or `tab` [default: a comma, in .tsv files a tab]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<Text<Delimiter>>,
-    /// The names of the classes in the model's order, with commas between them, or a file with one a line: csv, parquet and text have them
-    /// as labels, images as folders, other kinds their numbers. They are public [default: those that the model holds, else labels are
-    /// numbers; images: the training folders in the order of their names]
+    /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. They are the
+    /// labels in csv, parquet and text, and the folders in images. Other kinds have their numbers. They are public.
+    /// [default: those in the model, else labels are numbers. For images the training folders in the order of their
+    /// names]
     #[arg(long, value_name = "NAME,NAME,...|FILE")]
     classes: Option<Text<Names>>,
-    /// csv, parquet: a column of categories, and all its values, public: a number for each, 0 or 1; for inputs of integers, its place.
-    /// Can be given for several columns
+    /// csv, parquet: a column of categories with all its values, which are public. Each value becomes a number, 0 or 1,
+    /// or its position for integer inputs. Can be given for several columns
     #[arg(long, value_name = "COLUMN=VALUE,VALUE,...")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     categories: Vec<Text<Categories>>,
-    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns. With --loss mse
-    /// also the label's column, which npz and npy call `labels`: losses and predictions stay in the label's unit
+    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several
+    /// columns. With --loss mse also the label's column, which npz and npy call `labels`: losses and predictions stay
+    /// in the label's unit
     #[arg(long, value_name = "COLUMN=MEAN,STD")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     scale: Vec<Text<Scale>>,
-    /// npz: names of the arrays of features and labels [default: x, or the model input's name; y, or labels]
+    /// npz: names of the arrays of features and labels [default: x, or the model input's name, and y, or labels]
     #[arg(long, value_name = "X,Y")]
     arrays: Option<Text<(String, String)>>,
     /// npy: the file of the labels, an array like the samples'
@@ -101,8 +105,8 @@ pub(in crate::cli) struct DataArgs {
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     test_labels: Option<PathBuf>,
-    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
-    /// trained on the private texts carries their words out, outside of epsilon
+    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: a tokenizer
+    /// that was trained on the private texts releases their words outside of epsilon
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
@@ -115,22 +119,22 @@ pub(in crate::cli) struct DataArgs {
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     max_length: Option<usize>,
-    /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
-    /// [default: classify]
+    /// text: the labels: `classify` takes the label column's numbers, `language-model` each token's successor [default:
+    /// classify]
     #[arg(long, value_name = "classify|language-model")]
     task: Option<Text<TextTask>>,
-    /// Samples of each input that are held in memory; more are kept in a file without a name and read for each step
+    /// Samples of each input that are held in memory. More are stored in an unnamed file and read for each step
     /// [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     data_memory: Option<Text<Size>>,
-    /// The folder of that file, which is as secret as the data and goes when the command ends [default: the system's for temporary
-    /// files]
+    /// Folder of that file, which is as secret as the data and is removed when the command ends [default: the system's
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     cache: Option<PathBuf>,
-    /// images, parquet: a folder in which decoded images stay, so that later runs need not decode them again. As secret as the data;
-    /// damper never removes it
+    /// images, parquet: a folder that keeps decoded images, so that later runs need not decode them again. It is as
+    /// secret as the data, and damper never removes it
     #[arg(long, value_name = "DIR")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
@@ -141,8 +145,9 @@ pub(in crate::cli) struct DataArgs {
 #[command(next_help_heading = "Data")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TestMetricsArgs {
-    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
-    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing [default: exact]
+    /// Release of figures on the held-out samples. `exact`: accuracy and loss, exact functions of samples that epsilon
+    /// does not protect. `private`: both with noise, charged so that epsilon protects these samples too. `none`:
+    /// nothing [default: exact]
     #[arg(long, value_name = "exact|private|none")]
     pub test_metrics: Option<TestMetricsArg>,
     /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
@@ -156,12 +161,13 @@ pub(in crate::cli) struct TestMetricsArgs {
 #[command(next_help_heading = "Data")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct NormalizeArgs {
-    /// Public bounds of the features: their means and standard deviations over the training samples are released with noise before the first
-    /// step, priced with the run, and every feature becomes (x - MEAN) / STD. One pair for all columns, or one each as
-    /// LOW,LOW,...:HIGH,HIGH,... A value outside counts as the nearest bound
+    /// Public bounds of the features. Their means and standard deviations over the training samples are released with
+    /// noise before the first step, accounted with the run, and every feature becomes (x - MEAN) / STD. A pair for all
+    /// columns, or for each column as LOW,LOW,...:HIGH,HIGH,... A value outside counts as the nearest bound
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true)]
     normalize_private: Option<Text<FeatureBounds>>,
-    /// Noise of that release, over the largest norm that one sample adds [default: four times that of one release at the run's epsilon]
+    /// Noise of that release, over the largest norm that a sample adds [default: four times that of one release at the
+    /// run's epsilon]
     #[arg(long, value_name = "S")]
     normalize_noise_multiplier: Option<f64>,
 }
@@ -177,8 +183,8 @@ impl NormalizeArgs {
 #[command(next_help_heading = "Data")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct NonFiniteArgs {
-    /// Releases how many training samples have no finite gradient and so add nothing: once, with noise, before the first step, priced with
-    /// the run. The report has the number
+    /// Releases the number of training samples without a finite gradient, which add nothing: once, with noise, before
+    /// the first step, accounted with the run. The report has the number
     #[arg(long)]
     release_non_finite: bool,
     /// Noise of that number, in samples [default: sixteen times that of one release at the run's epsilon]
@@ -201,28 +207,28 @@ pub(in crate::cli) enum TestMetricsArg {
     None,
 }
 
-/// What is taken to be public.
+/// Public facts that stratification uses.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Stratify {
     PublicClasses,
 }
 
-/// Names of classes; a type, so that one flag holds them all.
+/// Names of classes, as the value of a single flag.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Names(pub Vec<String>);
 
-/// Help that lists the formats of the library.
+/// Returns the help that lists the formats of the library.
 fn samples() -> String {
     let written = || FORMATS.iter().filter_map(|format| Some((format.names[0], format.path?, format.gzip)));
     let list = written().map(|(name, path, _)| format!("{name}:{path}")).collect::<Vec<_>>().join(", ");
     let gzipped = written().filter_map(|(name, _, gzip)| gzip.then_some(name)).collect::<Vec<_>>().join(", ");
-    // The libraries have settings in backticks.
+    // The libraries write settings in backticks.
     let list = list.replace(" `", " --").replace('`', "");
     format!("The samples: {list}. Also gzipped: {gzipped}")
 }
 
-/// Bounds of features: the means are the lower bounds.
+/// Bounds of features. The means are the lower bounds.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct FeatureBounds(Normalize);
 
@@ -235,7 +241,7 @@ impl FromText for FeatureBounds {
     }
 }
 
-/// A switch, also as run files have it.
+/// A switch, also as a value in run files.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct YesNo(bool);
 
@@ -249,7 +255,7 @@ impl FromText for YesNo {
     }
 }
 
-/// The character between fields.
+/// Separator of fields.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Delimiter(u8);
 
@@ -275,7 +281,7 @@ impl FromText for Names {
                 io::ErrorKind::InvalidData => "the file is not UTF-8 text; save it as UTF-8".to_owned(),
                 _ => format!("the file cannot be read ({error})"),
             })?;
-            // Some editors put a byte order mark in front.
+            // Some editors write a byte order mark at the start.
             lines
                 .trim_start_matches('\u{feff}')
                 .lines()
@@ -295,7 +301,7 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-/// A column, and all its values.
+/// A column and all its values.
 pub(in crate::cli) type Categories = (String, Vec<String>);
 
 impl FromText for Categories {
@@ -326,7 +332,7 @@ impl FromText for Scale {
     }
 }
 
-/// Bytes of each input that are held in memory.
+/// Default of `--data-memory`, in bytes.
 const DATA_MEMORY: u64 = 256 << 20;
 
 fn copied<T: Copy>(given: Option<&Text<T>>) -> Option<T> {
@@ -338,17 +344,17 @@ fn cloned<T: Clone>(given: &[Text<T>]) -> Vec<T> {
 }
 
 impl DataArgs {
-    /// `KIND:PATH` of the samples.
+    /// Returns `KIND:PATH` of the samples.
     pub fn source(&self) -> &str {
         self.data.as_deref().unwrap_or_default()
     }
 
-    /// The seed of the rows that are held out.
+    /// Returns the seed of the held-out rows.
     pub fn split_seed(&self) -> u64 {
         self.split_seed.unwrap_or_default()
     }
 
-    /// How the library reads the data.
+    /// Returns the library's options for reading the data.
     pub fn options(&self) -> DataOptions {
         DataOptions {
             on_bad_row: copied(self.on_bad_row.as_ref()).unwrap_or_default(),

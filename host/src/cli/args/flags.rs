@@ -1,6 +1,6 @@
 //! Settings of the libraries as flags.
 //!
-//! A library's message has a setting under its name in the library, in backticks: `noise_multiplier`. A name out of a file stands in
+//! A message of a library has a setting by its library name, in backticks: `noise_multiplier`. A name from a file is in
 //! quotes: 'noise_multiplier'.
 
 pub(in crate::cli) mod number;
@@ -9,7 +9,7 @@ use clap::Command;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-/// Settings and their flags. The flag of any other setting is its name with `-` in the place of `_`.
+/// Settings with a different flag. The flag of any other setting is its name with `-` instead of `_`.
 const RENAMED: [(&str, &str); 4] = [
     ("decay", "lr-schedule"),
     ("evaluate_every", "eval-every"),
@@ -17,10 +17,10 @@ const RENAMED: [(&str, &str); 4] = [
     ("norm_step", "adagrad-norm"),
 ];
 
-/// The flags of all subcommands, without dashes.
+/// Flags of all subcommands, without dashes.
 static FLAGS: OnceLock<HashSet<String>> = OnceLock::new();
 
-/// Makes the flags of this command known. Before it no setting has one.
+/// Registers the flags of this command. Before that, no setting has a flag.
 pub(in crate::cli) fn register(command: &Command) {
     fn longs(command: &Command) -> Vec<String> {
         let own = command.get_arguments().filter_map(|argument| argument.get_long().map(String::from));
@@ -34,14 +34,14 @@ pub(in crate::cli) fn is_known(flag: &str) -> bool {
     FLAGS.get().is_some_and(|flags| flags.contains(flag))
 }
 
-/// The flag of a setting, if there is one.
+/// Returns the flag of a setting, if it has one.
 fn flag_of(setting: &str) -> Option<String> {
     let renamed = RENAMED.iter().find(|(name, _)| *name == setting);
     let flag = renamed.map_or_else(|| setting.replace('_', "-"), |(_, flag)| (*flag).to_owned());
     (!setting.contains('-') && is_known(&flag)).then(|| format!("--{flag}"))
 }
 
-/// A library's message with the flags of the settings.
+/// Replaces settings by flags in a library's message.
 pub(in crate::cli) fn with_flags(message: &str) -> String {
     let (mut shown, mut rest) = (String::new(), message);
     while let Some((before, after)) = rest.split_once('`') {
@@ -77,9 +77,9 @@ mod tests {
         "audit",
         "report",
     ];
-    /// A key of reports.
+    /// Keys of reports.
     const OTHERS: [&str; 1] = ["seconds"];
-    /// Filters and the runs of a comparison are recorded as command lines; the others are styles of pages.
+    /// Files in which filters and runs of a comparison are recorded as command lines, or pages have styles.
     const COMMAND_LINES: [&str; 5] =
         ["design/src/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs", "compare/search.rs"];
 
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(with_flags("a ` b `delta`, `batch-size`"), "a ` b --delta, `batch-size`");
     }
 
-    /// The code of a crate, without files of tests.
+    /// Returns the source files of a crate, without test files.
     fn sources(folder: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let found = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
@@ -101,7 +101,7 @@ mod tests {
         found.filter(is_code).collect()
     }
 
-    /// A library's code, without comments and tests, names no flag, and every setting that it names has one.
+    /// A library's code, without comments and tests, names no flag. Every setting that it names has a flag.
     #[test]
     fn libraries_name_settings_not_flags() {
         register(&Cli::command());

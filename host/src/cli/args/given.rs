@@ -1,7 +1,8 @@
-//! The settings of a run, by whoever gives them: flags, a run file, a program's keywords, the state of a run that `--resume` continues.
+//! Settings of a run, from each source: flags, a run file, a program's keywords, the state of a run that `--resume`
+//! continues.
 //!
-//! All are [`TrainArgs`]: of flags by clap, of the others by serde, out of a table whose keys are the flags without dashes. What is given later
-//! overrides what is given before, and rules hold for all of it together.
+//! All are [`TrainArgs`]. Clap parses flags. Serde reads the other sources from a table with the flags without dashes
+//! as keys. A later source overrides an earlier source, and rules apply to the merged settings.
 
 mod fault;
 mod file;
@@ -29,8 +30,10 @@ use std::path::Path;
 use table::overlaid;
 use toml::Table;
 
-/// The run that `args` are to be: with what their run file has, if they name one, or of the run to continue. `train` is the subcommand's
-/// description. Checked is what no value alone shows. Returns the settings to be recorded, if some came out of a file.
+/// Completes `args` from their run file, if they name one, or from the run to resume. `train` is the subcommand's
+/// description.
+///
+/// Checks the rules that concern several values. Returns the settings to record, if some came from a file.
 pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<Option<Table>, Fault> {
     let run_file = args.model.clone().filter(|model| file::is_run_file(model));
     let mut recorded = None;
@@ -51,7 +54,7 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Res
     Ok(recorded)
 }
 
-/// [`of_table`], whose errors name `file`.
+/// As [`of_table`], with errors that name `file`.
 fn of_file(table: &Table, file: &Path, train: &Command) -> Result<TrainArgs, Failure> {
     of_table(table, train).map_err(|fault| match fault.kind {
         KeyFaultKind::Unknown => Failure::in_run_file(file, unknown(train, &fault.key)),

@@ -1,4 +1,4 @@
-//! The flags of what runs a network: backend, physical batch, memory, threads.
+//! Flags of the execution: backend, physical batch, memory, threads.
 
 use crate::cli::Failure;
 use crate::cli::args::flags::number::whole;
@@ -14,25 +14,26 @@ use std::num::NonZeroUsize;
 #[command(next_help_heading = "Machine")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract; a build without both: portable), tract,
+    /// Backend of the networks: auto (onnxruntime if it is found, else tract. A build without both: portable), tract,
     /// portable (the same bits on every machine), ort, cuda [default: auto]
     #[arg(long, value_name = "NAME")]
     backend: Option<Text<Choice>>,
-    /// Operators of the gradient graph, with onnxruntime: own (damper's kernels) or standard (ONNX alone, with parameters and sums kept on the
-    /// device; what cuda runs, on the processor) [default: own; with cuda: standard]
+    /// Operators of the gradient graph, with onnxruntime: own (damper's kernels) or standard (ONNX alone, with
+    /// parameters and sums kept on the device). With standard, the processor runs what cuda runs [default: own, with
+    /// cuda standard]
     #[arg(long, value_name = "NAME")]
     operators: Option<Text<Operators>>,
-    /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
-    /// holds, up to 16]
+    /// Rows of a physical batch. A draw takes as many batches as it needs [default: as many as --memory holds, up to
+    /// 16]
     #[arg(long, value_name = "ROWS")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) physical_batch: Option<NonZeroUsize>,
-    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect` [default: 2GiB]
+    /// Memory limit for the tensors of one worker, such as 512MiB. `damper inspect` shows their size [default: 2GiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Text<Size>>,
-    /// Threads, each with a session of its own; single gradients, and runs with discrete noise, do not depend on it [default:
-    /// processors]
+    /// Threads, each with its own session. Single gradients, and runs with discrete noise, do not depend on it
+    /// [default: processors]
     #[arg(long, value_name = "N")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
@@ -40,12 +41,12 @@ pub(in crate::cli) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// Bytes that the tensors of one worker may take.
+    /// Returns the memory limit for the tensors of one worker, in bytes.
     pub(in crate::cli) fn memory(&self) -> u64 {
         self.memory.as_deref().map_or(MEMORY, |size| size.0)
     }
 
-    /// The chosen backend.
+    /// Returns the chosen backend.
     pub(in crate::cli) fn backend(&self) -> Result<Choice, Failure> {
         match (self.operators.as_deref().copied(), self.backend.as_deref().copied().unwrap_or(Choice::Auto)) {
             (None, backend) | (Some(Operators::Own), backend @ Choice::Ort) => Ok(backend),

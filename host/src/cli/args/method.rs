@@ -1,8 +1,8 @@
-//! The private method of `damper train`: a name that sets everything, and flags that change one thing.
+//! The private method of `damper train`: a name that sets everything, and flags that change parts.
 //!
-//! A method is a choice for each slot of the private step: filter, threshold, clipping, noise schedule. Its name fills the
-//! slots as its paper does; a flag fills one of them otherwise, so that all methods compose. What breaks a proof, or would
-//! silently do nothing, is refused with the reason.
+//! A method is a choice for each slot of the private step: filter, threshold, clipping, noise schedule. Its name fills
+//! the slots as in its paper. A flag changes one slot, so all methods compose. Settings that break a proof, or would
+//! silently do nothing, are errors with a reason.
 
 use crate::cli::Failure;
 use crate::cli::args::settings::{SettingArgs, help, name_among, name_of, names};
@@ -20,16 +20,17 @@ use toml::{Table, Value};
 #[command(next_help_heading = "Method")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct MethodArgs {
-    /// The private method; the flags below change parts of it [default: dp-sgd]
+    /// The private method. The flags below change parts of it [default: dp-sgd]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     #[serde(deserialize_with = "method_name")]
     method: Option<String>,
-    /// Filter of released gradients: none, a name from `damper filter --list`, or coefficients A1,A2;B0,B1
-    /// [default: doppler, dp-pmlf: momentum; others: none]
+    /// Filter of released gradients: none, a name from `damper filter --list`, or coefficients A1,A2;B0,B1 [default:
+    /// doppler, dp-pmlf: momentum, others: none]
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// doppler: instead of --filter, a filter over LAGS past gradients whose taps follow their autocorrelation; MEMORY is
-    /// what its averages keep from step to step, FLOOR the least squared norm [default: MEMORY 0.9, FLOOR 1e-3]
+    /// doppler: instead of --filter, a filter over LAGS past gradients with taps that follow their autocorrelation.
+    /// MEMORY is the decay of its averages from step to step, FLOOR the least squared norm [default: MEMORY 0.9, FLOOR
+    /// 1e-3]
     #[arg(long, value_name = "LAGS[,MEMORY[,FLOOR]]")]
     adaptive_fir: Option<Text<Lags>>,
     /// doppler, dp-pmlf, --filter: the filter's output as it is, not over its step response
@@ -38,27 +39,28 @@ pub(in crate::cli) struct MethodArgs {
     #[command(flatten)]
     #[serde(flatten)]
     filter_settings: SettingArgs<FilterChoice>,
-    /// Clipping threshold of each step; all rules except `fixed` learn it from released counts [default: by the method]
+    /// Clipping threshold of each step. All rules except `fixed` learn it from released counts [default: by the method]
     #[arg(long, alias = "threshold", value_name = "RULE", value_parser = names::<ThresholdChoice>())]
     #[serde(deserialize_with = "name_of::<_, ThresholdChoice>")]
     clip_rule: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     threshold_settings: SettingArgs<ThresholdChoice>,
-    /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not nowhere
+    /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not
+    /// nowhere
     #[arg(long)]
     count_non_finite: bool,
-    /// Bound on one sample: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
-    /// `automatic`, normalised to the clip (AUTO-S) [default: flat]
+    /// Bound on one sample. `flat`: all parameters together to the clip at most. `per-layer`: each tensor on its own.
+    /// `automatic`: normalised to the clip (AUTO-S) [default: flat]
     #[arg(long, value_name = "RULE", value_parser = names::<Clipping>())]
     #[serde(deserialize_with = "name_of::<_, Clipping>")]
     clipping: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     clip_settings: SettingArgs<Clipping>,
-    /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P from 0 to 4;
-    /// polynomial:G,P, as (1 + G t)^(P/2); clt, the least noise at the price that the central limit theorem gives a step
-    /// [default: adp: matched:0.5; others: constant]
+    /// Noise of each step: constant, or matched:P, growing as the learning rate falls, to the power P from 0 to 4. Or
+    /// polynomial:G,P, which is (1 + G t)^(P/2). Or clt, the least noise by the central limit theorem. [default: adp:
+    /// matched:0.5, others: constant]
     #[arg(long, value_name = "SCHEDULE")]
     noise_schedule: Option<Text<NoiseChoice>>,
 }
@@ -69,8 +71,9 @@ pub(in crate::cli) struct ScheduleArgs {
     /// Learning rate
     #[arg(long, value_name = "L", required = true)]
     lr: Option<f64>,
-    /// How it changes: constant; step:EPOCHS,FACTOR; cosine or cosine:FLOOR; polynomial:A,C for 1/sqrt(A + C t); linear in
-    /// the root of t: root-linear or root-linear:FLOOR [default: adp: polynomial:20,1; others: constant]
+    /// Change of the learning rate over time: constant, step:EPOCHS,FACTOR, cosine or cosine:FLOOR. Or polynomial:A,C,
+    /// which is 1/sqrt(A + C t). Or root-linear or root-linear:FLOOR, which are linear in sqrt(t) [default: adp:
+    /// polynomial:20,1, others: constant]
     #[arg(long, value_name = "SCHEDULE")]
     lr_schedule: Option<Text<DecayChoice>>,
     /// Epochs over which it rises to its value [default: 0]
@@ -78,11 +81,11 @@ pub(in crate::cli) struct ScheduleArgs {
     warmup: Option<f64>,
 }
 
-/// Bounds one sample's whole gradient.
+/// Clips each sample's whole gradient.
 const FLAT: &str = "flat";
-/// The rule of a constant clip.
+/// Rule of a constant clip.
 const FIXED: &str = "fixed";
-/// The methods that no filter names: name, help, rule for the clip, noise schedule and learning-rate schedule.
+/// Methods other than filters: name, help, clip rule, noise schedule and learning-rate schedule.
 const METHODS: [(&str, &str, [&str; 3]); 5] = [
     ("dp-sgd", "Abadi et al.: clip, add noise, average", [FIXED, "constant", "constant"]),
     ("dc-sgd-p", "Clip from a released histogram, by percentile", ["percentile", "constant", "constant"]),
@@ -91,10 +94,10 @@ const METHODS: [(&str, &str, [&str; 3]); 5] = [
     ("quantile", "Clip that tracks a quantile (Andrew et al.)", ["quantile", "constant", "constant"]),
 ];
 
-/// The methods that are a filter.
+/// Methods that are a filter.
 const FILTERS: [&str; 4] = ["doppler", "dp-pmlf", "inner-outer", "disk"];
 
-/// The order of the help. What is not here follows.
+/// Order of the help. Other methods follow.
 const ORDER_OF_HELP: [&str; 8] = ["dp-sgd", "doppler", "dp-pmlf", "disk", "dc-sgd-p", "dc-sgd-e", "adp", "quantile"];
 
 fn methods() -> PossibleValuesParser {
@@ -105,17 +108,17 @@ fn methods() -> PossibleValuesParser {
     methods.into_iter().map(|(name, help)| PossibleValue::new(name).help(help)).collect::<Vec<_>>().into()
 }
 
-/// A method's name in a run file.
+/// Reads a method's name in a run file.
 fn method_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     name_among(from, METHODS.iter().map(|(name, ..)| *name).chain(FILTERS))
 }
 
-/// A schedule of a method.
+/// Parses a schedule of a method.
 fn usual<T: FromStr<Err = &'static str>>(text: &str) -> T {
     text.parse().unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Of an adaptive filter: lags, memory, floor.
+/// Settings of an adaptive filter: lags, memory, floor.
 type Lags = (usize, f64, f64);
 
 impl FromText for Lags {
@@ -133,7 +136,7 @@ impl FromText for Lags {
     }
 }
 
-/// The named set, or the coefficients.
+/// Returns the named filter, or the given coefficients.
 fn coefficients(text: &str) -> Result<Coefficients, Failure> {
     let (parsed, or) = match text.split_once(';') {
         Some((a, b)) => (Coefficients::parse(a, b), ""),
@@ -149,12 +152,12 @@ impl MethodArgs {
         self.method.as_deref().unwrap_or(METHODS[0].0)
     }
 
-    /// The rule of clipping.
+    /// Returns the clipping rule.
     fn clipping_name(&self) -> &str {
         self.clipping.as_deref().unwrap_or(FLAT)
     }
 
-    /// Returns true if released gradients are filtered by DOPPLER, whose filter takes the place of Adam's first moment.
+    /// Returns true if DOPPLER filters the released gradients. Its filter replaces Adam's first moment.
     pub(in crate::cli) fn filters_for_adam(&self) -> bool {
         self.name() == "doppler"
     }
@@ -164,12 +167,12 @@ impl MethodArgs {
         self.name() == "disk"
     }
 
-    /// Returns true if the method is Xiao et al.'s, whose outer momentum is the optimizer's.
+    /// Returns true if the method is Xiao et al.'s, which has its outer momentum in the optimizer.
     pub(in crate::cli) fn needs_momentum(&self) -> bool {
         self.name() == "inner-outer"
     }
 
-    /// The slots.
+    /// Returns the slots.
     pub(in crate::cli) fn choice(
         &self,
         schedule: &ScheduleArgs,
@@ -196,7 +199,7 @@ impl MethodArgs {
         })
     }
 
-    /// The method's rule for the clip and schedules. A filter is a method with those of DP-SGD.
+    /// Returns the method's clip rule and schedules. A filter is a method with those of DP-SGD.
     fn preset(&self) -> [&'static str; 3] {
         METHODS.iter().find(|(name, ..)| *name == self.name()).unwrap_or(&METHODS[0]).2
     }
@@ -205,7 +208,7 @@ impl MethodArgs {
         self.clip_rule.as_deref().unwrap_or(self.preset()[0])
     }
 
-    /// Flags that exclude each other.
+    /// Fails if flags exclude each other.
     fn refuse_contradictions(&self) -> Result<(), Failure> {
         let (method, rule, own) = (self.name(), self.rule(), self.preset()[0]);
         let of_rule = format!("`clip_rule` {rule}");

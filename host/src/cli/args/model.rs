@@ -1,4 +1,4 @@
-//! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
+//! Flags on reading and differentiating a model: the same for `train`, `derive` and `inspect`.
 
 mod flags;
 
@@ -17,25 +17,26 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// How a model is read.
+/// Settings for reading a model.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Model")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct ModelArgs {
-    /// What is minimised, one number a sample: softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits, or output:NAME
-    /// where the model computes its own loss [default: softmax-cross-entropy]
+    /// Loss to minimise, one number for each sample: softmax-cross-entropy, causal-lm, ctc, mse, l1, huber,
+    /// bce-with-logits, or output:NAME if the model computes its own loss [default: softmax-cross-entropy]
     #[arg(long, value_name = "LOSS")]
     loss: Option<Text<Loss>>,
-    /// The model output that feeds the loss, where there are several
+    /// The model output that feeds the loss, if there are several
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
     /// The axis of that output that holds the classes, counted with the batch [default: the last]
     #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
     pub class_axis: Option<i64>,
-    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum [default: mean]
+    /// Reduction of a sample's loss over its tokens or elements: the mean over those that count, or the sum [default:
+    /// mean]
     #[arg(long, value_name = "mean|sum")]
     reduction: Option<Text<LossReduction>>,
-    /// By what the loss of each class is multiplied, public; with bce-with-logits that of the labels 0 and 1
+    /// Public factor on the loss of each class. With bce-with-logits, of the labels 0 and 1
     #[arg(long, value_name = "W,W,...")]
     class_weights: Option<Text<Weights>>,
     /// softmax-cross-entropy: takes a share A of each label and divides it among all classes
@@ -43,39 +44,39 @@ pub(in crate::cli) struct ModelArgs {
     #[serde(with = "float32")]
     #[schemars(with = "Option<f32>")]
     label_smoothing: Option<f32>,
-    /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
+    /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G. 2 is usual, 1 the least
     #[arg(long, value_name = "G", value_parser = number32)]
     #[serde(with = "float32")]
     #[schemars(with = "Option<f32>")]
     focal_gamma: Option<f32>,
-    /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
-    /// that know them; with --lora, those of them that --train names (may be repeated)
+    /// Trains exactly the initializers of these names, each as a single weight for all its uses, and takes nothing from
+    /// their values. For programs that have the names. With --lora, those of them that --train names (may be repeated)
     #[arg(long, value_name = "NAME")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub parameter: Vec<String>,
-    /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
+    /// Trains exactly the initializers that match, and no others (`*` and `?`, may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub only: Vec<String>,
-    /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
+    /// Trains the initializers that match, even if the rule excludes them (`*` and `?`, may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub train: Vec<String>,
-    /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
+    /// Does not train the initializers that match. Overrides --train, so take --only to train a part (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub freeze: Vec<String>,
-    /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
-    /// names. They are drawn from --init-seed, and merged into the weights at the end
+    /// LoRA: trains adapters of RANK columns on the linear weights of --lora-target, which stay frozen, and of the rest
+    /// those that --train names. They are drawn from --init-seed, and merged into the weights at the end
     #[arg(long, value_name = "RANK")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     pub lora: Option<NonZeroUsize>,
-    /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
+    /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`, may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
@@ -88,12 +89,12 @@ pub(in crate::cli) struct ModelArgs {
     /// Leaves the adapters in model.onnx instead of merging them
     #[arg(long)]
     pub lora_keep: bool,
-    /// Takes the initializers that match as one weight for all their uses (may be repeated)
+    /// Treats the initializers that match as one weight for all their uses (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub tie: Vec<String>,
-    /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
+    /// Treats the initializers that match as a separate weight for each use. Overrides --tie (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
@@ -103,21 +104,21 @@ pub(in crate::cli) struct ModelArgs {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub shape: Vec<Text<Extent>>,
-    /// The public value of an input that samples do not give: a number for all of it, true, false, or all its numbers with commas (may be
-    /// repeated)
+    /// The public value of an input that samples do not give: a number for all of it, true, false, or all its numbers
+    /// separated by commas (may be repeated)
     #[arg(long, value_name = "NAME=VALUE")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub input: Vec<Text<Value>>,
-    /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
-    /// forward pass; the same bits, but on tract
+    /// Computes most activations again in the backward pass instead of keeping them. For long networks this takes less
+    /// memory, and up to one more forward pass. The bits are the same, except on tract
     #[arg(long)]
     pub checkpoint_activations: bool,
-    /// Turns each BatchNormalization into what treats a sample alone, as `damper fix` does: merged into the layer before if it has
-    /// statistics, else a GroupNorm
+    /// Replaces each BatchNormalization by an operator on single samples, as `damper fix` does: merged into the
+    /// previous layer if it has statistics, else a GroupNorm
     #[arg(long)]
     pub fix: bool,
-    /// Seed of the weights that the model file leaves out; public [default: 0]
+    /// Public seed of the weights that the model file omits [default: 0]
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
@@ -125,7 +126,8 @@ pub(in crate::cli) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// The model in `file`, with weights and the adapters that are asked for, and the options to read it with.
+    /// Loads the model in `file`, with weights and the requested adapters, and returns it with the options for reading
+    /// it.
     pub(in crate::cli) fn load(&self, file: &Path) -> Result<(Loaded, GraphOptions), Failure> {
         let options = self.graph_options();
         let Some(lora) = self.lora() else { return Ok((init::load(file, self.of_file())?, options)) };
@@ -136,18 +138,18 @@ impl ModelArgs {
         Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
     }
 
-    /// Options for reading the file.
+    /// Returns the options for reading the file.
     pub(in crate::cli) fn of_file(&self) -> LoadOptions {
         LoadOptions { seed: self.init_seed, fix: self.fix }
     }
 
-    /// The adapters that are asked for.
+    /// Returns the requested adapters.
     pub(in crate::cli) fn lora(&self) -> Option<Lora> {
         let options = LoraOptions { rank: self.lora?, alpha: self.lora_alpha, targets: self.lora_target.clone() };
         Some(Lora { options, keep: self.lora_keep })
     }
 
-    /// The loss.
+    /// Returns the loss.
     pub(in crate::cli) fn loss(&self) -> Loss {
         self.loss.as_deref().cloned().unwrap_or(Loss::SoftmaxCrossEntropy)
     }
@@ -213,7 +215,7 @@ pub(in crate::cli) fn reduction(text: &str) -> Result<LossReduction, String> {
     }
 }
 
-/// The weights of the classes.
+/// Weights of the classes.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Weights(Vec<f32>);
 
@@ -238,7 +240,7 @@ impl FromText for Extent {
     }
 }
 
-/// An input and its value, as the library reads it.
+/// An input and its value, in the form of the library.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Value(String, String);
 
@@ -251,10 +253,10 @@ impl FromText for Value {
     }
 }
 
-/// The default of `--memory`.
+/// Default of `--memory`, in bytes.
 pub(in crate::cli) const MEMORY: u64 = 2 << 30;
 
-/// A number of bytes, with a unit or without.
+/// Parses a number of bytes, with or without a unit.
 pub(in crate::cli) fn memory(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -284,7 +286,7 @@ impl FromText for Size {
     }
 }
 
-/// Bytes in the largest unit that leaves a whole part.
+/// Formats bytes in the largest unit with an integer value.
 pub(in crate::cli) fn bytes_text(bytes: u64) -> String {
     let (size, unit) = match bytes {
         0..1024 => return format!("{bytes} bytes"),

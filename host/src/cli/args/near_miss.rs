@@ -1,10 +1,10 @@
-//! Flags of PyTorch, Opacus and others, and the flags here that mean the same.
+//! Flags of PyTorch, Opacus and others, and the equivalent flags here.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
-/// Names that users bring along, and flags. The first flag that the subcommand has is suggested.
+/// Common names elsewhere, and flags here. The first flag that the subcommand has is suggested.
 const KNOWN: [(&[&str], &[&str]); 29] = [
     (&["learning-rate", "lr-rate", "learning_rate", "step-size", "eta"], &["lr"]),
     (&["batchsize", "batch", "bs", "expected-batch-size", "lot-size", "train-batch-size"], &["batch-size"]),
@@ -40,7 +40,7 @@ const KNOWN: [(&[&str], &[&str]); 29] = [
     (&["num-samples", "n-samples", "dataset-len", "sample-size"], &["samples", "dataset-size"]),
 ];
 
-/// Adds the flag that was meant to the error of one that there is not.
+/// Adds the probable flag to the error about an unknown flag.
 pub(in crate::cli) fn suggest(error: &mut clap::Error, command: &Command, args: &[OsString]) {
     let given = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned(),
@@ -48,11 +48,11 @@ pub(in crate::cli) fn suggest(error: &mut clap::Error, command: &Command, args: 
     };
     let meant = match error.kind() {
         ErrorKind::UnknownArgument => flag(command, args, &given.replace('_', "-")),
-        // `--noise 1.1` is the multiplier.
+        // `--noise 1.1` means the multiplier.
         ErrorKind::InvalidValue if given.starts_with("noise ") => number(error).then_some("noise-multiplier"),
         _ => None,
     };
-    // An unknown option is hardly meant as a file's name.
+    // An unknown option is probably not a file name.
     if let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) {
         let tips = tips.iter().filter(|tip| !tip.to_string().contains("as a value")).cloned().collect();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
@@ -62,7 +62,7 @@ pub(in crate::cli) fn suggest(error: &mut clap::Error, command: &Command, args: 
     }
 }
 
-/// The flag of the subcommand in `args` that is meant by `given`.
+/// Returns the flag of the subcommand in `args` that `given` probably means.
 fn flag(command: &Command, args: &[OsString], given: &str) -> Option<&'static str> {
     let subcommand = args.iter().skip(1).find_map(|arg| command.find_subcommand(arg))?;
     let of_audit = || args.iter().find_map(|arg| subcommand.find_subcommand(arg));

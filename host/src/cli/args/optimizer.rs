@@ -1,4 +1,4 @@
-//! Which optimizer `damper train` follows released gradients by: a name, and flags for what it reads.
+//! Optimizer of `damper train`: a name, and flags for its settings.
 
 use crate::cli::Failure;
 use crate::cli::args::method::{MethodArgs, ScheduleArgs};
@@ -16,7 +16,7 @@ use toml::Table;
 #[command(next_help_heading = "Optimizer")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct OptimizerArgs {
-    /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd]
+    /// The optimizer. `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd]
     #[arg(long, value_name = "NAME", value_parser = names::<OptimizerRule>())]
     #[serde(deserialize_with = "name_of::<_, OptimizerRule>")]
     optimizer: Option<String>,
@@ -26,11 +26,12 @@ pub(in crate::cli) struct OptimizerArgs {
     #[command(flatten)]
     #[serde(flatten)]
     settings: SettingArgs<OptimizerRule>,
-    /// adam, adamw: how the epsilon keeps the denominator above 0: `added` to the root of the second moment, or `floored`,
-    /// the larger of both (DOPPLER) [default: added]
+    /// adam, adamw: use of epsilon to keep the denominator above 0: `added` to the root of the second moment, or
+    /// `floored`, the larger of both (DOPPLER) [default: added]
     #[arg(long, value_name = "NAME", value_parser = denominator())]
     adam_denominator: Option<AdamDenominator>,
-    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
+    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at
+    /// least NU
     #[arg(long, value_name = "B0,NU", allow_hyphen_values = true)]
     adagrad_norm: Option<Text<(f64, f64)>>,
     /// --adagrad-norm: takes the noise's own share off each squared norm
@@ -39,9 +40,9 @@ pub(in crate::cli) struct OptimizerArgs {
     /// --adagrad-norm: the first of every STEPS steps counts BETA times, the second BETA / 2 times, down to once (ADP)
     #[arg(long, value_name = "BETA,STEPS", allow_hyphen_values = true)]
     norm_weight: Option<Text<NormWeight>>,
-    /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
-    /// RANK directions only, found again every EVERY steps in the released gradient; SCALE multiplies their step
-    /// [default: EVERY 200, SCALE 1]
+    /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the
+    /// optimizer in RANK directions only. The directions are computed every EVERY steps from the released gradient.
+    /// SCALE multiplies their step [default: EVERY 200, SCALE 1]
     #[arg(long, value_name = "RANK[,EVERY[,SCALE]]", allow_hyphen_values = true)]
     galore: Option<Text<LowRank>>,
 }
@@ -102,7 +103,7 @@ impl OptimizerArgs {
     }
 }
 
-/// The first weight, and the steps over which it falls.
+/// First weight, and the number of steps in which it decays.
 type NormWeight = (f64, NonZeroU32);
 
 impl FromText for NormWeight {

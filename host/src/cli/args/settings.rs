@@ -1,6 +1,7 @@
-//! Flags for the settings of what is chosen by name. A type's schema says them: the documentation of a field is the help of its flag,
-//! `x-value` the placeholder of its value (empty for a switch), `x-flag` a name other than the field's, `x-alias` an earlier name, and
-//! `x-conflict` the flag that it excludes. A field without `x-value` has no flag.
+//! Flags for the settings of choices that have a name. A type's schema defines the flags. The documentation of a field
+//! is the help of its flag. `x-value` is the placeholder of its value, empty for a switch. `x-flag` is a name other
+//! than the field's, `x-alias` an earlier name, and `x-conflict` a flag that it excludes. A field without `x-value` has
+//! no flag.
 
 use crate::cli::Failure;
 use crate::cli::args::flags::number::widened;
@@ -20,10 +21,10 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table, Value};
 
-/// A field that a flag sets, of what one name chooses.
+/// A field that a flag sets, in the settings of a named choice.
 #[derive(Clone, Debug)]
 struct Field {
-    /// What the name chooses, and the field's default.
+    /// The named choice, and the field's default.
     of: &'static str,
     default: Option<Value>,
     name: String,
@@ -31,7 +32,7 @@ struct Field {
 }
 
 impl Field {
-    /// A text that the schema adds to the field.
+    /// Returns a text that the schema adds to the field.
     fn note(&self, note: &str) -> Option<&str> {
         self.schema.get(note)?.as_str()
     }
@@ -40,12 +41,12 @@ impl Field {
         self.note("x-flag").unwrap_or(&self.name).replace('_', "-")
     }
 
-    /// The placeholder of its value.
+    /// Returns the placeholder of its value.
     fn value(&self) -> &str {
         self.note("x-value").unwrap_or_default()
     }
 
-    /// Returns true if a default is more than nothing.
+    /// Returns true if its default is not empty.
     fn is_used(&self) -> bool {
         match &self.default {
             None | Some(Value::Boolean(false) | Value::Integer(0)) => false,
@@ -54,12 +55,12 @@ impl Field {
         }
     }
 
-    /// The word that stands for the default of `WORD|VALUE`.
+    /// Returns the word for the default in `WORD|VALUE`.
     fn word(&self) -> &str {
         self.value().split_once('|').map_or("", |(word, _)| word)
     }
 
-    /// The schema of its key in run files. A list may be one text, and a word may stand for the default.
+    /// Returns the schema of its key in run files. A list may be one text, and a word may stand for the default.
     fn written_schema(&self) -> Json {
         let mut schema = self.schema.clone();
         let takes_text = self.value().contains(',') || !self.word().is_empty();
@@ -71,13 +72,13 @@ impl Field {
         schema
     }
 
-    /// The words that it takes, if it takes words.
+    /// Returns the words that it accepts, if it accepts words.
     fn words(&self) -> Option<Vec<String>> {
         let words = self.schema.get("oneOf")?.as_array()?;
         Some(words.iter().filter_map(|word| Some(word["const"].as_str()?.to_owned())).collect())
     }
 
-    /// The value as its variant has it. None for the word that stands for the default.
+    /// Converts the value to that of its variant. `None` for the word that stands for the default.
     fn read(&self, value: Value, described: &Described) -> Result<Option<Value>, String> {
         let count = self.value().split(',').count();
         if self.value().is_empty() {
@@ -105,9 +106,9 @@ impl Field {
 /// Adam with weight decay is adamw.
 const NOT_READ: (&str, &str) = ("adam", "weight_decay");
 
-/// The flags of a type's settings, and the help of its names.
+/// Flags of a type's settings, and the help of its names.
 struct Described {
-    /// The fields with flags, name by name.
+    /// Fields with flags, by name.
     fields: Vec<Field>,
     help: Vec<(&'static str, String)>,
 }
@@ -134,46 +135,46 @@ impl Described {
         described
     }
 
-    /// The description of `T`, which is made once: each start of the command asks for it many times.
+    /// Returns the description of `T`. It is computed once, because each start of the command needs it often.
     fn of<T: ByName + 'static>() -> Arc<Self> {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Described>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Self::new::<T>())).clone()
     }
 
-    /// Returns true if the flag takes numbers that are not whole.
+    /// Returns true if the flag accepts non-integer numbers.
     fn is_float(&self, field: &Field) -> bool {
         !self.set_by(field).all(|of| of.note("format").is_some_and(|format| format.starts_with("uint")))
     }
 
-    /// The fields that `flag` sets.
+    /// Returns the fields that `flag` sets.
     fn set_by(&self, flag: &Field) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(move |field| field.flag() == flag.flag())
     }
 
-    /// The first field of each flag.
+    /// Returns the first field of each flag.
     fn flags(&self) -> impl Iterator<Item = &Field> {
         let is_first = |(at, field): &(usize, &Field)| !self.fields[..*at].iter().any(|of| of.flag() == field.flag());
         self.fields.iter().enumerate().filter(is_first).map(|(_, field)| field)
     }
 }
 
-/// The help of what this name chooses.
+/// Returns the help of the choice with this name.
 pub(in crate::cli) fn help<T: ByName + 'static>(name: &str) -> Option<String> {
     Described::of::<T>().help.iter().find(|(of, _)| *of == name).map(|(_, help)| help.clone())
 }
 
-/// The names.
+/// Returns a parser for the names.
 pub(in crate::cli) fn names<T: ByName>() -> PossibleValuesParser {
     T::named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().into()
 }
 
-/// A name in a run file.
+/// Reads a name in a run file.
 pub(in crate::cli) fn name_of<'de, D: Deserializer<'de>, T: ByName>(from: D) -> Result<Option<String>, D::Error> {
     name_among(from, T::named().into_iter().map(|(name, _)| name))
 }
 
-/// One of these names in a run file.
+/// Reads one of these names in a run file.
 pub(in crate::cli) fn name_among<'de, D: Deserializer<'de>>(
     from: D,
     names: impl Iterator<Item = &'static str> + Clone,
@@ -185,7 +186,7 @@ pub(in crate::cli) fn name_among<'de, D: Deserializer<'de>>(
     Err(D::Error::custom(format!("use one of {}", names.collect::<Vec<_>>().join(", "))))
 }
 
-/// Numbers with commas between them.
+/// Parses numbers separated by commas.
 fn list(text: &str, count: usize) -> Result<Value, String> {
     let numbers: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
     let numbers = numbers.filter(|numbers| numbers.len() == count).ok_or_else(|| match count {
@@ -195,7 +196,7 @@ fn list(text: &str, count: usize) -> Result<Value, String> {
     Ok(Value::Array(numbers.into_iter().map(Value::Float).collect()))
 }
 
-/// What reads a value of this flag; none where the default is named.
+/// Returns the parser of this flag's value. `None` if the value is the word for the default.
 fn parser(field: &Field, described: &Described) -> ValueParser {
     let placeholder = field.value();
     if let Some((word, _)) = placeholder.split_once('|') {
@@ -238,7 +239,7 @@ fn argument(field: &Field, described: &Described) -> Arg {
         .aliases(field.note("x-alias").map(str::to_owned))
 }
 
-/// The flags that were given, with their values.
+/// Given flags, with their values.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct SettingArgs<T>(Vec<(Field, Option<Value>)>, PhantomData<T>);
 
@@ -248,8 +249,8 @@ impl<T: ByName + 'static> SettingArgs<T> {
         self.0.iter().any(|(field, _)| field.flag() == flag)
     }
 
-    /// What `name` chooses, with the settings that were given and `more`. A flag that it does not read would be a misunderstanding;
-    /// `chosen` is the value of the flag `by` that chose it.
+    /// Returns the choice `name` with the given settings and `more`. A given flag that it does not use is an error.
+    /// `chosen` is the value of the flag `by` that selected it.
     pub(in crate::cli) fn of(&self, name: &str, (by, chosen): (&str, &str), more: Table) -> Result<T, Failure> {
         let (mut given, described) = (more, Described::of::<T>());
         for (flag, value) in &self.0 {
@@ -318,7 +319,7 @@ impl<T> Serialize for SettingArgs<T> {
     }
 }
 
-/// Takes its own keys, and leaves those of others.
+/// Reads only its own keys.
 impl<'de, T: ByName + 'static> Deserialize<'de> for SettingArgs<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut table = Table::deserialize(from)?;

@@ -1,5 +1,5 @@
-//! Settings that people write as a text: `8:crop4,flip`, `2GiB`, `MEAN,STD`. A flag, a run file and a program give the same text, and a record
-//! of the settings has it as it was given.
+//! Settings in text form: `8:crop4,flip`, `2GiB`, `MEAN,STD`. A flag, a run file and a program use the same text, and a
+//! record of the settings keeps it unchanged.
 
 use crate::cli::args::flags::number::pair;
 use crate::cli::args::given::Given;
@@ -16,15 +16,17 @@ use std::ops::Deref;
 use std::str::FromStr;
 use toml::Value;
 
-/// What a text gives.
+/// Conversion from text.
 pub(in crate::cli) trait FromText: Sized {
+    /// Converts a text.
+    ///
     /// # Errors
     ///
-    /// The text gives nothing: what to give instead.
+    /// The text is invalid. The error is the fix.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
-/// A value, and the text that gave it.
+/// A value, and its source text.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Text<T> {
     text: String,
@@ -82,7 +84,7 @@ impl<T> JsonSchema for Text<T> {
     }
 }
 
-/// A value of a run file as a text: a list has commas between its items. None of a table or a date.
+/// Returns a value of a run file as text. A list becomes items separated by commas. `None` for a table or a date.
 pub(in crate::cli) fn written(value: &Value) -> Option<String> {
     Some(match value {
         Value::String(text) => text.clone(),
@@ -94,7 +96,7 @@ pub(in crate::cli) fn written(value: &Value) -> Option<String> {
     })
 }
 
-/// Types with a `FromStr` whose errors name what to give.
+/// Implements the trait for types with a `FromStr` whose errors are the fix.
 macro_rules! parsed {
     ($($type:ty),+ $(,)?) => {
         $(impl FromText for $type {
@@ -120,7 +122,7 @@ parsed!(
     TextTask,
 );
 
-/// A column's name, or its number.
+/// Name or number of a column.
 impl FromText for String {
     fn from_text(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
@@ -139,17 +141,17 @@ impl FromText for (f64, f64) {
     }
 }
 
-/// The schema of [`one_or_many`].
+/// Schema of [`one_or_many`].
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[serde(untagged)]
-#[allow(dead_code)] // Read by the derived schema alone.
+#[allow(dead_code)] // Only the derived schema reads it.
 pub(in crate::cli) enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
-/// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
+/// Reads a setting that is given several times, or once as a list. Items are not split: commas are part of them.
 pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     let read = |item| T::deserialize(Given(item)).map_err(|wrong| D::Error::custom(wrong.instead("a text")));
     match Value::deserialize(from)? {

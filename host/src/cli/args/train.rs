@@ -64,38 +64,39 @@ checkpoint/ counts against the data: damper epsilon DIR gives its epsilon.";
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TrainArgs {
-    /// The model, exported as .onnx; or a file of flags, run.toml, which flags given here override
+    /// The model, exported as .onnx, or a file of flags, run.toml, which flags given here override
     #[arg(value_name = "MODEL.onnx|RUN.toml")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     pub(in crate::cli) model: Option<PathBuf>,
-    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
+    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is
+    /// temporary.
     #[arg(long, hide = true)]
     #[schemars(skip)]
     pub(in crate::cli) copy_model: bool,
-    /// Folder for the outputs; made, and must not be there or be empty
+    /// Folder for the outputs, which is made, and must not be there or be empty
     #[arg(long, value_name = "DIR", required = true)]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     out: Option<PathBuf>,
-    /// Goes on with the run in DIR that Ctrl-C, a kill or an error stopped, with its own settings; --quiet, --json, --workers and
-    /// --checkpoint-every may be given as well
+    /// Continues the run in DIR that Ctrl-C, a kill or an error stopped, with its own settings. --quiet, --json,
+    /// --workers and --checkpoint-every may be given as well
     #[arg(long, value_name = "DIR")]
     #[serde(skip)]
     pub(in crate::cli) resume: Option<PathBuf>,
-    /// Seconds between two writes of the state to go on from, into the private folder DIR/checkpoint; 0: after each step
+    /// Seconds between two writes of the state for --resume, into the private folder DIR/checkpoint. 0: after each step
     /// [default: 60]
     #[arg(long, value_name = "SECONDS")]
     checkpoint_every: Option<Text<Seconds>>,
-    /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
+    /// Keeps no state for --resume, and so no key on the disk: a run that stops cannot be resumed
     #[arg(long)]
     pub(in crate::cli) no_checkpoint: bool,
-    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all samples are in a file
-    /// in --cache, and then those of its shard in memory, up to --data-memory
+    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all
+    /// samples are in a file in --cache, and then those of its shard in memory, up to --data-memory
     #[arg(long)]
     pub(in crate::cli) shard_data: bool,
-    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
-    /// its own, and their epsilons add up
+    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each
+    /// trains a model of its own, and their epsilons add up
     #[arg(long)]
     pub(in crate::cli) alone: bool,
     /// Prints the report as one JSON object on standard output, and nothing else there
@@ -152,40 +153,39 @@ pub(in crate::cli) struct PrivacyArgs {
     /// Standard deviation of the noise in units of the clip, instead of --epsilon
     #[arg(long, value_name = "S")]
     pub(in crate::cli) noise_multiplier: Option<f64>,
-    /// Noise by equation 6 of ADP for its own epsilon (a sixteenth of its theorem's), instead of --epsilon; what is claimed is
-    /// the accountant's epsilon of that noise
+    /// Noise by equation 6 of ADP for its own epsilon (a sixteenth of its theorem's), instead of --epsilon. The claim
+    /// is the accountant's epsilon of that noise
     #[arg(long, value_name = "E")]
     pub(in crate::cli) equation_6: Option<f64>,
-    /// Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output says so. The draws are
-    /// Poisson and the optimizer is the same; the learning rate that suits is another one
+    /// Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output is marked.
+    /// The draws are Poisson and the optimizer is the same. The best learning rate is usually different
     #[arg(long)]
     pub(in crate::cli) not_private: bool,
-    /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
+    /// Delta, well below 1 / number of samples [default with --noise-multiplier: 1e-5]
     #[arg(long, value_name = "D")]
     pub(in crate::cli) delta: Option<f64>,
-    /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
-    /// [default: pld]
+    /// Accountant: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`) [default: pld]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) accountant: Option<Text<Accountant>>,
     /// Lets through a delta of 1 / number of samples and more
     #[arg(long)]
     pub(in crate::cli) allow_large_delta: bool,
-    /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
-    /// [default: 1]
+    /// Largest Euclidean norm of one sample's gradient, over all trained parameters. If the method adapts it, the first
+    /// value [default: 1]
     #[arg(long, value_name = "C", value_parser = number32)]
     #[serde(with = "float32")]
     #[schemars(with = "Option<f32>")]
     pub(in crate::cli) clip: Option<f32>,
-    /// A number of samples to declare instead of the one counted, which then stays out of every output: the rate becomes batch
-    /// size / N0, and the batch size is a divisor, not the expected number of samples
+    /// Declared number of samples instead of the counted number, which then stays out of every output. The sampling
+    /// rate becomes batch size / N0, and the batch size is a divisor, not the expected number of samples
     #[arg(long, value_name = "N0")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) dataset_size: Option<u64>,
-    /// How the samples of a step are chosen: `poisson`, each by a coin of its own; `shuffled`, batches of a fixed size, where
-    /// sampling gains nothing and an epoch is priced as one event at a rate of 1; `min-separation`, the same batches each epoch; or
-    /// `cyclic-poisson`, by coins from one of --groups groups after the other, where a group's samples come at every G-th step
-    /// [default: poisson]
+    /// Sampling of a step: `poisson`, each sample independently. `shuffled`, batches of a fixed size: sampling gains
+    /// nothing, and an epoch is accounted as one event at a rate of 1. `min-separation`, the same batches each epoch.
+    /// `cyclic-poisson`, independently from one of --groups groups in turn, so that a group's samples come at every
+    /// G-th step [default: poisson]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) sampler: Option<SamplerArg>,
     /// Groups of --sampler cyclic-poisson [default with --noise-correlation banded:B: B]
@@ -193,38 +193,39 @@ pub(in crate::cli) struct PrivacyArgs {
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) groups: Option<NonZeroU32>,
-    /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back; `blt:D`, D buffers a parameter; both with
-    /// --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run is priced as a whole
-    /// [default: none]
+    /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back. `blt:D`, D buffers for
+    /// each parameter. Both with --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run
+    /// is accounted as a whole [default: none]
     #[arg(long, value_name = "none|lambda:P/Q|blt:D|banded:B")]
     pub(in crate::cli) noise_correlation: Option<Text<NoiseCorrelation>>,
-    /// What --noise-correlation blt and banded make small: the noise of the sum over all steps (`max`), or of the sums up to each step
-    /// (`mean`) [default: mean]
+    /// Objective of --noise-correlation blt and banded: the noise of the sum over all steps (`max`), or of the sums up
+    /// to each step (`mean`) [default: mean]
     #[arg(long, value_name = "max|mean")]
     pub(in crate::cli) noise_objective: Option<Text<Objective>>,
-    /// Cuts Poisson draws of more than M samples to M, and pays for it out of delta. Memory does not need it: a draw of any size
-    /// is split over physical batches
+    /// Truncates Poisson draws of more than M samples to M, and takes the cost out of delta. Memory does not need it: a
+    /// draw of any size is split over physical batches
     #[arg(long, value_name = "M")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) truncate: Option<u64>,
-    /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison [default: discrete]
+    /// `discrete`: integers on a grid, exact. `continuous`: floats, not exact, for comparison [default: discrete]
     #[arg(long, value_name = "KIND")]
     pub(in crate::cli) noise: Option<NoiseArg>,
-    /// What is clipped: `per-sample`: each sample's gradient, by damper; `clipped-sum`: a chunk's, by the backend in its
-    /// floats, not exact and with --noise continuous only, for large models [default: per-sample]
+    /// Clipping of gradients. `per-sample`: each sample's gradient, by damper. `clipped-sum`: a chunk's, by the backend
+    /// in its floats, not exact and with --noise continuous only, for large models [default: per-sample]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) readout: Option<Text<Readout>>,
     /// The clip is 2^BITS grid units [default: 20]
     #[arg(long, value_name = "BITS")]
     pub(in crate::cli) grid_bits: Option<u32>,
-    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
-    /// that would exceed the limit is refused
+    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read.
+    /// A run that would exceed the limit is refused
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     pub(in crate::cli) budget: Option<PathBuf>,
-    /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
+    /// With --budget: number of training samples, which determines the plan before data is read. Must be that of the
+    /// data
     #[arg(long, value_name = "N")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
@@ -240,30 +241,32 @@ pub(in crate::cli) struct PrivacyArgs {
 #[command(next_help_heading = "Training")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TrainingArgs {
-    /// The constant that the noisy sum is divided by; without --dataset-size also the expected number of samples in a draw
+    /// Constant divisor of the noisy sum. Without --dataset-size also the expected number of samples in a draw
     #[arg(long, value_name = "B", required = true)]
     pub(in crate::cli) batch_size: Option<u32>,
     /// Passes over the data: there are epochs * samples / batch size steps
     #[arg(long, value_name = "N", required = true)]
     pub(in crate::cli) epochs: Option<f64>,
-    /// Takes the mean gradient over K random views of each picture and clips that: cropPIXELS moves a picture and mirrors what was lost,
-    /// shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy
+    /// Takes the mean gradient over K random views of each picture and clips that. Views: cropPIXELS shifts a picture
+    /// and mirrors the missing part, shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the
+    /// computing, and no privacy
     #[arg(long, value_name = "K:crop4,flip")]
     pub(in crate::cli) augment: Option<Text<Augment>>,
-    /// Computes the layers before the first trained weight once for all samples, and keeps up to SIZE of their values in memory, such as
-    /// 4GiB. Each step then runs the other layers alone. The values are as secret as the data
+    /// Computes the layers before the first trained weight once for all samples, and keeps up to SIZE of their values
+    /// in memory, such as 4GiB. Each step then runs only the other layers. The values are as secret as the data
     #[arg(long, value_name = "SIZE")]
     pub(in crate::cli) cache_frozen: Option<Text<Size>>,
-    /// Evaluates and writes a mean of the parameters after each step instead of the last ones, and costs no privacy. START: over the
-    /// steps behind the first START of all, from 0 to below 1; with `,lr` each step weighs as much as its learning rate. ema:DECAY: an
-    /// exponential moving average, as ema:0.99. poly:POWER: weights that grow with the power of the step, as poly:8
+    /// Evaluates and writes a mean of the parameters after each step instead of the last parameters, at no privacy
+    /// cost. START: over the steps after the first START of all, from 0 to below 1. With `,lr` each step weighs as much
+    /// as its learning rate. ema:DECAY: an exponential moving average, as ema:0.99. poly:POWER: weights that grow with
+    /// the power of the step, as poly:8
     #[arg(long, value_name = "START[,lr]|ema:DECAY|poly:POWER", allow_hyphen_values = true)]
     pub(in crate::cli) average: Option<Text<Averaging>>,
-    /// Evaluates on the held-out samples every so many epochs, beside the end
+    /// Evaluates on the held-out samples every EPOCHS epochs, and at the end
     #[arg(long, value_name = "EPOCHS")]
     pub(in crate::cli) eval_every: Option<f64>,
-    /// Ends the run after N evaluations in a row that are no better than the best before; needs --eval-every. Epsilon stays that of all
-    /// planned steps
+    /// Ends the run after N evaluations in a row that do not improve on the best before. Needs --eval-every. Epsilon
+    /// stays that of all planned steps
     #[arg(long, value_name = "N")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<whole::Whole>")]
@@ -274,8 +277,9 @@ pub(in crate::cli) struct TrainingArgs {
 #[command(next_help_heading = "Progress")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct ProgressArgs {
-    /// Adds a line of JSON to FILE for each thing that happens: steps with epsilon so far, evaluations, warnings, states, the end; see
-    /// docs/events.md. (events.json in the output folder is something else: the events that epsilon follows from)
+    /// Appends a line of JSON to FILE for each event: steps with epsilon so far, evaluations, warnings, states, the end
+    /// (see docs/events.md). The file events.json in the output folder is something else: the events that determine
+    /// epsilon
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
@@ -291,9 +295,9 @@ pub(in crate::cli) struct ProgressArgs {
 #[command(next_help_heading = "Recording")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct RecordingArgs {
-    /// Records the run in FILE, which must not be there, to be played anywhere by `damper replay`. As secret as the data: it
-    /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; until it is whole it has another name
-    /// in the same folder, .damper-FILE.part, from which a resumed run goes on
+    /// Records the run in FILE, which must not be there, to be replayed anywhere by `damper replay`. As secret as the
+    /// data: it holds the gradient of every sample drawn and the key of the noise. Only its owner can read it. Until it
+    /// is complete it has another name in the same folder, .damper-FILE.part, from which a resumed run continues
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
@@ -319,7 +323,7 @@ pub(in crate::cli) enum NoiseArg {
     Continuous,
 }
 
-/// A time.
+/// A duration in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Seconds(f64);
 
@@ -331,17 +335,17 @@ impl FromText for Seconds {
 }
 
 impl TrainArgs {
-    /// The folder of the outputs.
+    /// Returns the output folder.
     pub(in crate::cli) fn out(&self) -> &Path {
         self.out.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Sets the folder of the outputs.
+    /// Sets the output folder.
     pub(in crate::cli) fn set_out(&mut self, out: PathBuf) {
         self.out = Some(out);
     }
 
-    /// Seconds between two writes of the state.
+    /// Returns the seconds between two writes of the state.
     pub(in crate::cli) fn checkpoint_every(&self) -> f64 {
         self.checkpoint_every.as_deref().map_or(60.0, |Seconds(seconds)| *seconds)
     }

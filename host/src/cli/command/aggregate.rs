@@ -50,10 +50,11 @@ pub(in crate::cli) struct AggregateArgs {
     /// With --federation: the round, counted from 0
     #[arg(long, value_name = "T", requires = "federation")]
     round: Option<u32>,
-    /// With --federation, if the plan has members: the trained parameters that the round's request had [default: none, as in round 0]
+    /// With --federation, if the plan has members: the trained parameters in the round's request [default: none, as in
+    /// round 0]
     #[arg(long, value_name = "FILE", requires = "federation")]
     params: Option<PathBuf>,
-    /// With --federation: the server's folder with the rounds that are charged; made if it is not there
+    /// With --federation: the server's folder with the charged rounds, made if it is not there
     #[arg(long, value_name = "DIR", requires = "federation")]
     ledger: Option<PathBuf>,
     /// Prints one JSON object
@@ -68,12 +69,12 @@ struct Refused {
     reason: String,
 }
 
-/// ε of a federation's rounds, this one included.
+/// ε of a federation's rounds, including this round.
 #[derive(Serialize)]
 struct Cost {
-    /// The plan's unit.
+    /// Unit of the plan.
     unit: Unit,
-    /// To each party.
+    /// ε for each party.
     epsilon: FederationEpsilon,
     delta: f64,
     rounds_charged: u32,
@@ -88,9 +89,9 @@ struct Added {
     parameters: u32,
     clip: f32,
     grid_bits: u32,
-    /// Of each device.
+    /// Noise multiplier of each device.
     noise_multiplier: f64,
-    /// Of each device.
+    /// Expected batch of each device.
     expected_batch: u32,
     out: String,
     #[serde(flatten)]
@@ -114,13 +115,13 @@ impl<'a> Round<'a> {
         let ledger = RoundLedger::open(folder, plan)?;
         let fixed = Cohort::read(folder, number)?;
         if fixed.is_none() {
-            // A round that was charged has a cohort.
+            // A charged round has a cohort.
             ledger.at(number)?;
         }
         Ok(Self { plan, number, folder, ledger, fixed })
     }
 
-    /// Fixes `cohort`, charges the round, and gives what the rounds so far cost.
+    /// Fixes `cohort`, charges the round, and returns the privacy cost of the rounds so far.
     fn charge(mut self, cohort: &Cohort) -> Result<Cost, Failure> {
         match &self.fixed {
             Some(fixed) => fixed.check(cohort)?,
@@ -145,13 +146,13 @@ pub(in crate::cli) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("`out` {}: an update to be added; name another file", args.out.display())));
     }
     let plan = args.federation.as_deref().map(|file| Ok::<_, Failure>((file, read_plan(file)?))).transpose()?;
-    // A file that cannot be written is found out before the round is charged.
+    // Detect an unwritable file before the round is charged.
     let bytes = plan.as_ref().map_or(0, |(_, plan)| 8 * u64::from(plan.parameters));
     check_file_fits(&args.out, bytes, "out")?;
     let (mut sum, mut round, mut cohort) = (Aggregate::default(), None, Cohort::new(0));
     if let (Some((file, plan)), Some(number), Some(folder)) = (&plan, args.round, &args.ledger) {
         let params = args.params.as_deref().map(read_params).transpose()?;
-        // Without signatures nothing says what a device was asked.
+        // Without signatures, no record shows the request to a device.
         if params.is_some() || !plan.members.is_empty() {
             Request { round: number, params: params.as_deref() }.check(plan)?;
         }
@@ -160,7 +161,7 @@ pub(in crate::cli) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         cohort = Cohort::new(number);
         sum = Aggregate::of_plan(&file.display().to_string(), plan, number, request);
     }
-    // After the ledger: opening it sweeps its folder, in which this file may be.
+    // After the ledger: opening it removes leftover files from its folder, which may contain this file.
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
     let mut refused = vec![];
     for file in &args.files {
@@ -221,7 +222,7 @@ fn add(file: &Path, sum: &mut Aggregate, cohort: &mut Cohort, round: Option<&Rou
     Ok(())
 }
 
-/// The result in words.
+/// Formats the result.
 fn text(found: &Added) -> String {
     let cost = found.cost.as_ref().map_or(String::new(), |cost| {
         format!(

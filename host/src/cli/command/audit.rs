@@ -1,4 +1,4 @@
-//! `damper audit`: checks a run's privacy by what it does, on neighbouring data or with canaries.
+//! `damper audit`: checks a run's privacy by its behaviour, on neighbouring data or with canaries.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::args::train::TrainArgs;
@@ -23,7 +23,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// The model of a canary audit, where it is kept.
+/// File of a canary audit's model, if it is stored.
 const CANARY_MODEL: &str = "audit-canary-model.not-a-result.onnx";
 
 const AFTER_HELP: &str = "\
@@ -87,7 +87,7 @@ not kept unless asked for.
 
 Exit codes: 0 the claim is not refuted; 1 it is.";
 
-/// Audits a run: what it does is held against what it claims.
+/// Audits a run: compares its behaviour with its claims.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct AuditArgs {
@@ -96,7 +96,7 @@ pub(in crate::cli) struct AuditArgs {
 }
 
 impl AuditArgs {
-    /// The settings of the run.
+    /// Returns the settings of the run.
     pub(in crate::cli) fn train_args(&mut self) -> &mut TrainArgs {
         match &mut self.kind {
             Kind::Mechanism(args) => &mut args.train,
@@ -113,7 +113,8 @@ enum Kind {
     Canary(Box<CanaryArgs>),
 }
 
-/// Runs the trainer on made data and tests noise, draws, divisor, clip, counts and ledger against the price.
+/// Runs the trainer on made data and tests noise, draws, divisor, clip, counts and ledger against the accountant's
+/// assumptions.
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
@@ -123,12 +124,13 @@ enum Kind {
 struct MechanismArgs {
     #[command(flatten)]
     train: TrainArgs,
-    /// Smallest deviation of the noise that is found at each step and coordinate, as a share: half as much takes four times as long
+    /// Smallest relative deviation of the noise that is found at each step and coordinate. Half of it takes four times
+    /// as long
     #[arg(long, value_name = "SHARE", default_value_t = PRECISION, help_heading = "Audit")]
     precision: f64,
 }
 
-/// Replays steps of a run on neighbouring data and checks that one sample changes no more than the noise is made for.
+/// Replays steps of a run on neighbouring data and checks that a sample changes no more than the noise is made for.
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(REPLAY_SEED)),
@@ -138,12 +140,12 @@ struct MechanismArgs {
 struct NeighbourArgs {
     #[command(flatten)]
     train: TrainArgs,
-    /// Steps that are replayed, from the first; at most those of the run
+    /// Number of steps to replay, from the first, at most those of the run
     #[arg(long, value_name = "STEPS", default_value = "8", help_heading = "Audit")]
     steps: NonZeroU32,
 }
 
-/// Trains once with canaries in the data and says which epsilon their traces refute.
+/// Trains once with canaries in the data and computes the epsilon that their traces refute.
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
@@ -153,20 +155,21 @@ struct NeighbourArgs {
 struct CanaryArgs {
     #[command(flatten)]
     train: TrainArgs,
-    /// Kind of canary: `dirac`: a gradient of one coordinate; `random`: one of random signs, if there are fewer parameters
-    /// than canaries
+    /// Kind of canary. `dirac`: a gradient of one coordinate. `random`: a gradient of random signs, if there are fewer
+    /// parameters than canaries
     #[arg(long, value_name = "KIND", default_value = "dirac", help_heading = "Audit")]
     canaries: CanariesArg,
     /// Number of canaries, at least 1000
     #[arg(long, alias = "count", value_name = "N", default_value_t = 1000, help_heading = "Audit")]
     num_canaries: u32,
-    /// Guesses, half of them in and half out; of the other canaries nothing is guessed [default: two in five canaries]
+    /// Number of guesses, half of them in and half out. The other canaries are not guessed [default: two in five
+    /// canaries]
     #[arg(long, alias = "guesses", value_name = "N", help_heading = "Audit")]
     num_guesses: Option<u32>,
     /// Probability that the lower bound is right
     #[arg(long, value_name = "P", default_value_t = 0.999, help_heading = "Audit")]
     confidence: f64,
-    /// Keeps the canary model in the folder, marked in its name and its metadata: it is no result
+    /// Keeps the canary model in the folder, marked in its name and its metadata as not a result
     #[arg(long, help_heading = "Audit")]
     keep_model: bool,
 }
@@ -284,7 +287,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
     result
 }
 
-/// Audits, once the run is charged. `paid` is the folder of its ledger.
+/// Audits the charged run. `paid` becomes the folder of its ledger.
 fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>) -> Result<(), Failure> {
     let (model, run, seed) = prepare(&args.train, check_sampler)?;
     charge.check(&run)?;
@@ -299,7 +302,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
         confidence: args.confidence,
         seed,
     };
-    // The audit trains on the data: all steps are paid before the first.
+    // The audit trains on the data, so all steps are charged before the first.
     options.check(&run).map_err(|error| Failure::in_model(model, error))?;
     rehearse(&run).map_err(|error| Failure::in_model(model, error))?;
     let checkpoint = create_ledger_folder(args.train.out())?;
@@ -342,8 +345,8 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     )))
 }
 
-/// The model's file, the run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations
-/// is for `train`.
+/// Returns the model's file, the run that the flags describe, and the audit's seed. An audit ignores settings of
+/// recordings and evaluations.
 fn prepare(
     args: &TrainArgs,
     check: fn(&TrainConfig) -> Result<(), TrainError>,
@@ -351,7 +354,7 @@ fn prepare(
     let model = args.model()?;
     let mut config = args.config()?;
     config.record = None;
-    // An audit takes whole networks: the mechanism is the same.
+    // An audit takes whole networks, because the mechanism is the same.
     config.cache_frozen = None;
     check(&config)?;
     let seed = config.seed.take();
@@ -365,7 +368,7 @@ fn prepare(
     Ok((model, run, seed))
 }
 
-/// Progress on standard error.
+/// Returns a progress callback that writes to standard error.
 fn told(args: &TrainArgs) -> impl FnMut(&str) {
     let quiet = args.quiet;
     move |line| {
@@ -375,10 +378,10 @@ fn told(args: &TrainArgs) -> impl FnMut(&str) {
     }
 }
 
-/// The keys of a run's report that its claim has, too.
+/// Keys that a run's report and its claim share.
 const SHARED: [&str; 6] = ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "accountant"];
 
-/// Refuses a folder of a run with another claim.
+/// Rejects a folder of a run with another claim.
 fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
     if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
         return Err(Failure::in_file(folder, "is a file: name a folder as `out`"));
@@ -404,7 +407,7 @@ fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A record on its way. Its folder is there before the audit is, which may take long, and goes with it if it fails.
+/// A record in progress. Its folder is created before the audit, which may take long. It is removed if the audit fails.
 struct Record {
     file: AtomicFile,
     _made: MadeFolders,

@@ -1,4 +1,4 @@
-//! `damper compare`: methods × seeds × ε to one table and plots.
+//! `damper compare`: methods × seeds × ε, as one table and plots.
 
 mod args;
 mod count;
@@ -65,7 +65,7 @@ pub(in crate::cli) fn run(args: &CompareArgs) -> Result<(), Failure> {
         let reason = cells.find_map(|cell| cell.refused.first()).map_or("", |refusal| &refusal.reason);
         let message = format!("no run finished, so there is no table; the first was refused: {reason}");
         if journal.is_empty() && !out.join("ledgers").exists() {
-            // What was made for nothing.
+            // Remove unused files.
             drop(journal);
             let _ = fs::remove_file(out.join("runs.jsonl"));
             if is_new {
@@ -92,7 +92,8 @@ fn summary(comparison: &Comparison, out: &Path) -> String {
     )
 }
 
-/// Runs at a time, and the workers of a run that names none. A run whose figures depend on its workers has those of a single run.
+/// Returns the number of concurrent runs, and the number of workers of a run without that setting. A run with figures
+/// that depend on its workers gets the workers of a single run.
 fn share(
     plan: &ComparisonPlan,
     jobs: Option<NonZeroUsize>,
@@ -102,7 +103,7 @@ fn share(
     let flags: Vec<&str> = settings.flat_map(|setting| setting.flags.iter().map(String::as_str)).collect();
     let has_workers = flags.iter().any(|flag| flag.starts_with("--workers="));
     let is_continuous = flags.contains(&"--noise=continuous");
-    // Whoever limits the workers limits the memory, too: a second run would have its data once more.
+    // A user who limits the workers also limits the memory: a second concurrent run would hold the data again.
     let fit = if has_workers || is_continuous { 1 } else { processors.get() };
     let count = jobs.map_or(fit, NonZeroUsize::get).min(plan.runs());
     let at_least_one = |number: usize| NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN);
@@ -110,19 +111,19 @@ fn share(
     (count, (!is_continuous).then(|| at_least_one(processors.get() / count)))
 }
 
-/// Runs in `ledgers` that paid for steps and are not in the journal of `finished` runs.
+/// Returns the number of runs in `ledgers` that charged steps and are not in the journal of `finished` runs.
 fn unfinished(out: &Path, finished: usize) -> usize {
     let folders = fs::read_dir(out.join("ledgers")).into_iter().flatten().flatten();
     folders.filter(|folder| may_hold_ledger(&folder.path())).count().saturating_sub(finished)
 }
 
-/// A run that is charged.
+/// A charged run.
 enum Started {
     Run(Box<StartedRun>),
     Search(Box<search::Search>),
 }
 
-/// A run of one setting.
+/// A run with fixed settings.
 struct StartedRun {
     args: Box<TrainArgs>,
     model: PathBuf,
@@ -192,7 +193,7 @@ impl Runner<'_> {
         Ok(StartedRun { args, model, charge })
     }
 
-    /// Trains, once the run is charged. `paid` is the folder of its ledger.
+    /// Trains the charged run. `paid` becomes the folder of its ledger.
     fn charged(
         &self,
         task: &Task,
@@ -228,7 +229,7 @@ impl Runner<'_> {
         }
         let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
         let figures = figures(report)?;
-        // A tuning run draws fewer samples at a higher rate than was priced.
+        // A tuning run draws fewer samples, at a higher rate than the accounted rate.
         Ok(ComparisonFigures {
             epsilon: figures.epsilon.filter(|_| task.purpose == ComparisonPurpose::Final),
             ..figures
@@ -236,17 +237,17 @@ impl Runner<'_> {
     }
 }
 
-/// Takes the folder of a run away that failed before it paid for anything. One with a ledger stays.
+/// Removes the folder of a run that failed before its first charge. A folder with a ledger stays.
 fn leave_unpaid(paid: &mut Option<PathBuf>) {
     if let Some(folder) = paid.take_if(|folder| !may_hold_ledger(folder)) {
         let _ = fs::remove_dir_all(&folder);
-        // Goes if no other run has left a folder in it.
+        // This succeeds only if no other run has left a folder in it.
         let _ = folder.parent().map(fs::remove_dir);
     }
 }
 
-/// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the
-/// run that is tuned for, so the rate is higher: nothing of a tuning run is claimed to be private.
+/// Holds out a part of the training split for the figures. Noise, expected batch and number of steps stay those of the
+/// final run, so the sampling rate is higher. A tuning run is not claimed to be private.
 fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     let too_few = || Failure::keys("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;

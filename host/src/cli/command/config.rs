@@ -1,4 +1,4 @@
-//! `damper config`: what a run file may hold.
+//! `damper config`: the schema of run files.
 
 use crate::cli::args::train::TrainArgs;
 use crate::cli::{Failure, answer_json};
@@ -21,7 +21,7 @@ pub(in crate::cli) struct ConfigArgs {
     schema: bool,
 }
 
-/// A setting is given, or its key is not there: it has no null.
+/// Removes null from the schema: a setting is either given or absent.
 fn given_or_not(property: &mut Value) {
     let Some(property) = property.as_object_mut() else { return };
     property.shift_remove("default");

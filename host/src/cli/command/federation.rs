@@ -1,4 +1,5 @@
-//! `damper federation`: the plan of federated rounds, a device's update, the server's next model, and all of it in one process.
+//! `damper federation`: the plan of federated rounds, a device's update, the server's next model, and a simulation of
+//! them in one process.
 
 mod apply;
 mod approve;

@@ -1,4 +1,4 @@
-//! `damper replay`: plays packs and says group by group whether the bits are the same here.
+//! `damper replay`: replays packs and reports for each group if the bits are the same here.
 
 use crate::cli::args::model::memory;
 use crate::cli::{Failure, answer, answer_json};
@@ -22,14 +22,14 @@ Examples:
 
 Exit codes: 0 all the same; 1 something differs, or a file is no whole pack.";
 
-/// Plays recorded vectors or a recorded run, and says where the bits differ.
+/// Replays recorded vectors or a recorded run, and reports bits that differ.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct ReplayArgs {
-    /// Packs; without one, the sets that damper comes with
+    /// Packs. Without one, the sets that damper comes with
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Memory for playing a pack, such as 512MiB
+    /// Memory limit for replaying a pack, such as 512MiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory)]
     memory: u64,
     /// Prints one JSON object
@@ -63,14 +63,14 @@ enum Group {
     Run {
         name: String,
         steps: u32,
-        /// As the lines say it.
+        /// In the format of the lines.
         params: String,
         difference: Option<RunDifference>,
     },
     Updates {
         name: String,
         rounds: u32,
-        /// As the lines say it.
+        /// In the format of the lines.
         bytes: String,
         difference: Option<RunDifference>,
     },
@@ -130,7 +130,7 @@ pub(in crate::cli) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     first_fault.map_or(Ok(()), |fault| Err(Failure::new(fault)))
 }
 
-/// The groups that were played, each line printed as it came.
+/// Returns the replayed groups. Prints each line as it comes.
 fn played(
     play: impl FnOnce(&mut dyn FnMut(&Line)) -> Result<Played, PlayError>,
     say: impl Fn(&Line) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! `damper report`: the privacy report of a run, for whoever must judge its claim.
+//! `damper report`: the privacy report of a run, for readers who must judge its claim.
 
 use crate::cli::command::planning::epsilon::EVENTS;
 use crate::cli::{Failure, answer, answer_json};
@@ -8,9 +8,9 @@ use damper_report::{Evidence, NotPrivateStatement, Statement, Unfinished, html};
 use damper_train::files::{Access, write};
 use std::path::{Path, PathBuf};
 
-/// The page.
+/// File of the page.
 const PAGE: &str = "report.html";
-/// The same for programs.
+/// File of the statement, the machine-readable form.
 const STATEMENT: &str = "statement.json";
 
 const AFTER_HELP: &str = "\
@@ -35,10 +35,10 @@ Exit codes: 0 the claim is what the events say; 1 it is not, or an audit failed
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct ReportArgs {
-    /// A run's folder, as damper train --out made it
+    /// A run's folder, made by damper train --out
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Folder for the two files; must be there [default: DIR]
+    /// Folder for the two files, which must exist [default: DIR]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Prints statement.json on standard output too, and nothing else there
@@ -64,7 +64,7 @@ pub(in crate::cli) fn write_not_private(found: &NotPrivateStatement, out: &Path)
     Ok(write(&out.join(STATEMENT), found.to_json().as_bytes(), Access::Public)?)
 }
 
-/// The same, and says so.
+/// Writes the same report, and prints its location.
 fn of_not_private(args: &ReportArgs, out: &Path, found: &NotPrivateStatement) -> Result<(), Failure> {
     write_not_private(found, out)?;
     if args.json {

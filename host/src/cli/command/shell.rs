@@ -1,4 +1,4 @@
-//! `damper completions` and `damper man`: what shells and manual readers take.
+//! `damper completions` and `damper man`: shell completions and manual pages.
 
 use crate::cli::{Failure, answer};
 use clap::{Args, Command};
@@ -26,7 +26,7 @@ pub(in crate::cli) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Writes the manual pages, one of each subcommand
+/// Writes the manual pages, one for each subcommand
 #[derive(Args, Debug)]
 #[command(after_help = MAN)]
 pub(in crate::cli) struct ManArgs {
@@ -46,7 +46,7 @@ pub(in crate::cli) fn man(args: &ManArgs, mut command: Command) -> Result<(), Fa
     pages(&command, args)
 }
 
-/// The page of `command`, and those of its subcommands.
+/// Writes the page of `command`, and those of its subcommands.
 fn pages(command: &Command, args: &ManArgs) -> Result<(), Failure> {
     let page = clap_mangen::Man::new(command.clone());
     let mut text = Vec::new();

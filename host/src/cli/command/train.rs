@@ -1,4 +1,4 @@
-//! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
+//! `damper train`: trains a private model from a model, a data set and a budget, and writes a folder with its report.
 
 use crate::cli::args::data::TestMetricsArg;
 use crate::cli::args::flags::with_flags;
@@ -29,13 +29,13 @@ use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
+/// Default bound on a held-out sample's loss. A probability of e^-10 for the correct class has this loss.
 const LOSS_BOUND: f32 = 10.0;
 
-/// The default limit of a recording, in bytes.
+/// Default limit of a recording, in bytes.
 const RECORD_LIMIT: u64 = 1 << 30;
 
-/// The default of δ if a multiplier is given.
+/// Default δ if a multiplier is given.
 const DELTA: f64 = 1e-5;
 
 impl TrainArgs {
@@ -52,7 +52,7 @@ impl TrainArgs {
         }
     }
 
-    /// [`source`](Self::source), with the names that the data of a run that is resumed must have.
+    /// As [`source`](Self::source), with the names that the data of a resumed run must have.
     fn source_of_run(&self, model: PathBuf) -> Result<InputFiles, Failure> {
         let mut source = self.source(model);
         if let Some(out) = &self.resume {
@@ -61,7 +61,7 @@ impl TrainArgs {
         Ok(source)
     }
 
-    /// The seed of the rows that are held out.
+    /// Returns the seed of the held-out rows.
     pub(in crate::cli) fn split_seed(&self) -> u64 {
         self.data.split_seed()
     }
@@ -127,17 +127,17 @@ impl TrainArgs {
         })
     }
 
-    /// The model's file.
+    /// Returns the model's file.
     pub(in crate::cli) fn model(&self) -> Result<&PathBuf, Failure> {
         self.model.as_ref().ok_or_else(|| Failure::new("give a MODEL.onnx"))
     }
 
-    /// The run of these flags, with flags in its warnings.
+    /// Returns the run of these flags, with flags in its warnings.
     pub(in crate::cli) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
         self.prepared(model, config, self.source_of_run(model.to_path_buf())?)
     }
 
-    /// [`prepare`](Self::prepare) with the shard of the data alone that the rank is to hold.
+    /// As [`prepare`](Self::prepare), with only the rank's shard of the data.
     fn prepare_on(&self, model: &Path, group: &dyn Group) -> Result<Run, Failure> {
         let (mut source, config) = (self.source_of_run(model.to_path_buf())?, self.config()?);
         if !self.shard_data || group.size() == 1 {
@@ -166,7 +166,7 @@ impl TrainArgs {
         Ok(run)
     }
 
-    /// Trains as another rank than 0.
+    /// Trains as a rank other than 0.
     fn follow(&self, group: &dyn Group) -> Result<ExitCode, Failure> {
         let model = self.model()?;
         follow(model, group, || self.prepare_on(model, group))
@@ -182,7 +182,8 @@ impl TrainArgs {
         self.privacy.budget.is_some()
     }
 
-    /// Charges the run of these flags against --budget, if it is given. If `tuning`, that part of the samples is held out.
+    /// Charges the run of these flags against --budget, if it is given. If `tuning`, that share of the samples is held
+    /// out.
     pub(in crate::cli) fn charge(&self, command: &str, tuning: Option<f64>) -> Result<Charge, Failure> {
         let PrivacyArgs { budget, samples, not_private, .. } = &self.privacy;
         if let (Some(budget), true) = (budget, not_private) {
@@ -207,7 +208,7 @@ impl TrainArgs {
         }
     }
 
-    /// Number of training samples that --budget is charged for, if it is given.
+    /// Returns the number of training samples that --budget is charged for, if it is given.
     pub(in crate::cli) fn samples(&self) -> Option<u64> {
         self.privacy.samples
     }
@@ -221,7 +222,7 @@ impl TrainArgs {
         Charge::of_plan(budget.as_deref(), plan, command, self.out())
     }
 
-    /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
+    /// Charges the rest of the run in `out`, which has the charge `number`, against --budget.
     fn charge_again(&self, number: Option<u64>) -> Result<Charge, Failure> {
         match (&self.privacy.budget, number) {
             (Some(budget), Some(number)) => Charge::again(budget, number),
@@ -229,7 +230,7 @@ impl TrainArgs {
         }
     }
 
-    /// The recording that is asked for.
+    /// Returns the requested recording.
     fn record(&self) -> Option<RecordRequest> {
         let RecordingArgs { record, record_limit } = &self.recording;
         record.clone().map(|file| RecordRequest {
@@ -239,7 +240,7 @@ impl TrainArgs {
         })
     }
 
-    /// Refuses a recording among the outputs that ε covers.
+    /// Rejects a recording among the outputs that ε covers.
     fn refuse_covered_recording(&self) -> Result<(), Failure> {
         match &self.recording.record {
             Some(file) if absolute(file)?.parent() == Some(&*absolute(self.out())?) => Err(Failure::usage(format!(
@@ -256,7 +257,7 @@ pub(in crate::cli) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
     on_ranks(args.json, args.alone, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
 }
 
-/// Trains as the only process, or as the one of several that writes.
+/// Trains as the only process, or as rank 0 of several, which writes the outputs.
 fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     args.refuse_covered_recording()?;
     let charge = match &args.resume {
@@ -272,7 +273,7 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
         charge.narrow(folder.as_ref().map(|_| args.out()));
     }
     result.map_err(|failure| match folder {
-        // The folder of a finished run says itself what is wrong.
+        // The folder of a finished run already contains the reason.
         Some(folder) if folder.has_uncharged_steps() && !is_finished(args.out()).unwrap_or(false) => {
             let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
                 format!("remove {}", args.out().display())
@@ -304,7 +305,7 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Names the part of a recording that an unfinished run leaves.
+/// Names the partial recording of an unfinished run.
 fn recording_left(args: &TrainArgs) -> String {
     let part = args.recording.record.as_deref().map(train::recording_part).filter(|part| part.exists());
     part.map_or(String::new(), |part| {
@@ -312,7 +313,7 @@ fn recording_left(args: &TrainArgs) -> String {
     })
 }
 
-/// Prepares the run and trains, once it is charged.
+/// Prepares the charged run, and trains.
 fn prepared(
     args: &TrainArgs,
     charge: &Charge,
@@ -324,7 +325,7 @@ fn prepared(
     train(args, args.model()?, &run, checkpoint, group, folder)
 }
 
-/// The run, its folder, and its state if it keeps one.
+/// Returns the run, its folder, and its state if it keeps one.
 fn begun(
     args: &TrainArgs,
     charge: &Charge,
@@ -384,7 +385,7 @@ fn train(
     }
     let of_rows = RowWarnings::new(args.quiet, args.json);
     run.warnings.of_data.iter().for_each(|warning| of_rows.warn(warning));
-    // Not those of the data, which depend on its rows.
+    // Without the warnings about the data, which depend on its rows.
     run.warnings.public.iter().for_each(|warning| events.warning(warning));
     if let Some(RecordRequest { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
@@ -401,7 +402,7 @@ fn train(
     let is_stopped = matches!(outcome, Err(TrainError::Stopped));
     let failed = watcher.finish();
     let ended = match (outcome.map_err(in_model), failed) {
-        // The run ends when its watcher fails.
+        // An error of the observer ends the run.
         (Err(_), Some(failure)) if is_stopped => Err(failure),
         (Err(failure), None) if is_stopped => {
             Err(Failure { kind: FailureKind::Stopped(signals.code().unwrap_or(1)), ..failure })
@@ -410,7 +411,7 @@ fn train(
         (Ok(outcome), None) if outcome.stopped => stopped(&target, run, &outcome, folder, &mut events, signals.code()),
         (Ok(outcome), None) => finished(&target, run, &outcome, folder, &mut events),
     };
-    // An error of the run itself is one of all ranks.
+    // All ranks share an error of the run itself.
     let ended = if is_over { agree(group, ended) } else { ended };
     match ended {
         Ok(ExitCode::SUCCESS) => {
@@ -424,7 +425,8 @@ fn train(
             if !is_over || !is_finished(args.out()).unwrap_or(false) {
                 return Err(failure);
             }
-            // All records are out, as with a full disk at the last file: nothing is left to resume, and so no use for a key.
+            // All records are written, even if the disk is full at the last file. Nothing is left to resume, so the key
+            // is useless.
             drop(checkpoint);
             let out = args.out().display();
             let keys = match Checkpoint::remove(&private) {
@@ -443,7 +445,7 @@ mod tests {
     use clap::Parser;
     use damper_train::Method;
 
-    // Without flags, the configuration is that of the library.
+    // Without flags, the configuration is the library's default.
     #[test]
     fn default_flags_match_library_config() {
         let line = "damper train m.onnx --data csv:d --out o --noise-multiplier 1 --batch-size 8 --epochs 2 --lr 0.5";

@@ -1,4 +1,4 @@
-//! The command's messages in Python's words.
+//! Translates the command's messages for Python.
 
 use crate::cli::Cli;
 use crate::cli::args::flags;
@@ -6,10 +6,11 @@ use clap::CommandFactory;
 use std::ops::Range;
 use std::path::Path;
 
-/// What ends a command in a message.
+/// Characters that end a command in a message.
 const ENDS: [char; 5] = [';', ',', '\n', '`', ')'];
 
-/// The place of a shell's command in `text`, up to a sign that ends it: `damper SUBCOMMAND`, or `pip install`.
+/// Returns the range of a shell command in `text`, up to a character that ends it: `damper SUBCOMMAND`, or
+/// `pip install`.
 fn shell_command(text: &str) -> Option<Range<usize>> {
     let begins = |program: &str, at: usize| {
         let before = text[..at].chars().next_back();
@@ -28,10 +29,10 @@ fn shell_command(text: &str) -> Option<Range<usize>> {
     found.min_by_key(|range| range.start)
 }
 
-/// How the command goes on with a run.
+/// Start of the command that resumes a run.
 const RESUME: &str = "damper train --resume ";
 
-/// A shell's command as Python has it, if it has: only what `damper.fit` began has a module to go on with.
+/// Translates a shell command to Python, if Python has it. Only runs that `damper.fit` started have a module to resume.
 fn python_command(command: &str) -> String {
     match command.strip_prefix(RESUME).map(str::trim_end) {
         Some(run) if Path::new(run).join("checkpoint/module.onnx").is_file() => format!("damper.resume({run:?})"),
@@ -39,8 +40,8 @@ fn python_command(command: &str) -> String {
     }
 }
 
-/// The command's message with arguments in the place of flags, and functions in the place of what they call. The commands of a shell keep
-/// their dashes, and so does what is no flag. `given` are the arguments of the call.
+/// Translates the command's message: flags become arguments, and subcommands become functions. Shell commands keep
+/// their dashes, and so does text that is not a flag. `given` are the arguments of the call.
 #[must_use]
 pub fn python_words(message: &str, given: &[String]) -> String {
     flags::register(&Cli::command());

@@ -1,4 +1,4 @@
-//! The program that calls the command inside its own process, if there is one: see `embed`.
+//! The program that embeds the command in its process, if there is one: see `embed`.
 
 use crate::cli::session::command_line::line;
 use damper_data::MemoryArrays;
@@ -6,30 +6,31 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Callbacks to a calling program.
+/// Callbacks of an embedding program.
 pub trait Listener {
-    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone.
+    /// Receives an event: an object with `event`, as docs/events.md lists them. It has only released and public values.
     fn event(&mut self, event: &Value);
 
-    /// A warning that depends on rows of the data, which ε does not cover. It is for a value that somebody asks for, not for a log, a
-    /// notebook or an exception. Not heard if not implemented.
+    /// Receives a warning that depends on rows of the data, which ε does not cover.
+    ///
+    /// Keep it as a value for explicit access, not in a log, a notebook or an exception. The default ignores it.
     fn data_warning(&mut self, _text: &str) {}
 
-    /// Returns true if a run is to end after its step.
+    /// Returns true if the run must end after its current step.
     fn stop(&mut self) -> bool;
 }
 
-/// What a thread's call has. A listener is lent out while it listens, for it may make a call of its own.
+/// State of this thread's embedded call. A listener is borrowed while it runs, because it may make its own call.
 struct Called {
     listener: Rc<RefCell<Box<dyn Listener>>>,
     memory: Option<MemoryArrays>,
     answer: Option<String>,
-    /// The command line of the call around this one.
+    /// Command line of the enclosing call.
     line: Vec<String>,
 }
 
 thread_local! {
-    /// The calls of this thread, the innermost last.
+    /// Calls of this thread, the innermost last.
     static CALLED: RefCell<Vec<Called>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -62,7 +63,7 @@ fn listener() -> Option<Rc<RefCell<Box<dyn Listener>>>> {
     CALLED.with_borrow(|calls| Some(calls.last()?.listener.clone()))
 }
 
-/// Tells the caller, if there is one. Returns true if so.
+/// Sends an event to the caller, if there is one. Returns true if so.
 pub(in crate::cli) fn tell(event: &str, mut fields: Value) -> bool {
     let Some(listener) = listener() else { return false };
     let mut told = json!({ "event": event });
@@ -73,29 +74,29 @@ pub(in crate::cli) fn tell(event: &str, mut fields: Value) -> bool {
     true
 }
 
-/// Tells the caller of rows, if there is one.
+/// Sends a warning about rows to the caller, if there is one.
 pub(in crate::cli) fn tell_of_rows(text: &str) {
     if let Some(listener) = listener() {
         listener.borrow_mut().data_warning(text);
     }
 }
 
-/// Returns true if the caller wants the run to stop.
+/// Returns true if the caller requests a stop of the run.
 pub(in crate::cli) fn stop() -> bool {
     listener().is_some_and(|listener| listener.borrow_mut().stop())
 }
 
-/// Keeps an answer for the caller, if there is one. Returns true if so.
+/// Stores an answer for the caller, if there is one. Returns true if so.
 pub(in crate::cli) fn keep_answer(text: &str) -> bool {
     CALLED.with_borrow_mut(|calls| calls.last_mut().map(|called| called.answer = Some(text.to_owned())).is_some())
 }
 
-/// The caller's arrays.
+/// Returns the caller's arrays.
 pub(in crate::cli) fn memory() -> Option<MemoryArrays> {
     CALLED.with_borrow(|calls| calls.last()?.memory.clone())
 }
 
-/// The answer of this thread's call.
+/// Takes the answer of this thread's call.
 pub(in crate::cli) fn take_answer() -> String {
     CALLED.with_borrow_mut(|calls| calls.last_mut()?.answer.take()).unwrap_or_default()
 }

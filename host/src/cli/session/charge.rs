@@ -1,4 +1,4 @@
-//! Charging a run against the budget of a data set.
+//! Charges of a run against the budget of a data set.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::{Failure, warn};
@@ -7,18 +7,18 @@ use damper_report::{paid, planned};
 use damper_train::{self as train, InputFiles, Run, TestMetrics, TrainConfig};
 use std::path::Path;
 
-/// A run's charge, if it has a budget.
+/// Charge of a run, if it has a budget.
 #[must_use]
 pub(in crate::cli) struct Charge(Option<Reservation>);
 
 impl Charge {
-    /// Of a run without a budget.
+    /// Returns the charge of a run without a budget.
     pub(in crate::cli) fn none() -> Self {
         Self(None)
     }
 
     /// Charges the whole plan of a run with `config` on `samples` samples. No data is read.
-    #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
+    #[allow(clippy::too_many_arguments)] // The arguments are independent.
     pub(in crate::cli) fn begin(
         budget: &Path,
         source: &InputFiles,
@@ -32,7 +32,7 @@ impl Charge {
         Ok(Self(Some(BudgetFile::open(budget)?.reserve(command, out, plan)?)))
     }
 
-    /// Charges the whole of `plan`, if there is a budget.
+    /// Charges all of `plan`, if there is a budget.
     pub(in crate::cli) fn of_plan(
         budget: Option<&Path>,
         plan: &RunPlan,
@@ -43,17 +43,17 @@ impl Charge {
         Ok(Self(Some(BudgetFile::open(budget)?.reserve(command, out, plan.clone())?)))
     }
 
-    /// The whole plan of the run with this charge, which goes on after a stop.
+    /// Charges the whole plan of the run with this charge, which resumes after a stop.
     pub(in crate::cli) fn again(budget: &Path, number: u64) -> Result<Self, Failure> {
         Ok(Self(Some(BudgetFile::open(budget)?.reserve_again(number)?)))
     }
 
-    /// Its number in the budget, if it has one.
+    /// Returns its number in the budget, if it has one.
     pub(in crate::cli) fn number(&self) -> Option<u64> {
         self.0.as_ref().map(Reservation::number)
     }
 
-    /// Refuses a run with another plan than the one charged.
+    /// Fails if the run has another plan than the charged plan.
     pub(in crate::cli) fn check(&self, run: &Run) -> Result<(), Failure> {
         let Some(reservation) = &self.0 else { return Ok(()) };
         if run.run_plan()? == *reservation.plan() {
@@ -71,8 +71,8 @@ impl Charge {
         )))
     }
 
-    /// The run failed: of its charge only the steps stay that the ledger in `folder` counts as paid. Without a folder, no step was.
-    /// If that is not known, the whole plan stays.
+    /// Reduces the charge after an error of the run, to the charged steps of the ledger in `folder`. Without a folder,
+    /// no step was charged. If the ledger cannot be read, the whole plan stays.
     pub(in crate::cli) fn narrow(self, folder: Option<&Path>) {
         let Self(Some(reservation)) = self else { return };
         let steps = match folder {

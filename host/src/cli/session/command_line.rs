@@ -1,7 +1,7 @@
 //! The command line and the versions, as every output folder records them.
 //!
-//! A command line belongs to the thread that serves its process or call, so calls in several threads each record their own. Threads that one
-//! of them starts are handed it.
+//! A command line belongs to the thread that serves its process or call, so concurrent calls each record their own. A
+//! thread passes it to the threads that it starts.
 
 pub(in crate::cli) mod line;
 
@@ -16,9 +16,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use toml::Table;
 
-/// The record's file in a private folder `checkpoint`.
+/// File of the record in a private folder `checkpoint`.
 const FILE: &str = "command.json";
-/// In the place of a value that no output may have.
+/// Placeholder of a value that must not be in an output.
 const LEFT_OUT: &str = "(left out)";
 
 #[derive(Serialize)]
@@ -27,12 +27,12 @@ struct Record {
     versions: Software,
 }
 
-/// Keeps the command line of this thread's process or call.
+/// Stores the command line of this thread's process or call.
 pub(in crate::cli) fn register(args: &[OsString]) {
     line::replaced(recorded(args));
 }
 
-/// Keeps that of `damper PATH`, whose settings came out of a file or a program.
+/// Stores the command line of `damper PATH`, with settings from a file or a program.
 pub(in crate::cli) fn register_words(path: &[String], args: &TrainArgs, settings: &Table, described: &Command) {
     let resumed = args.resume.iter().map(|out| format!("--resume={}", out.display()));
     let words = words(settings, described);
@@ -40,13 +40,14 @@ pub(in crate::cli) fn register_words(path: &[String], args: &TrainArgs, settings
     register(&line.map(OsString::from).collect::<Vec<_>>());
 }
 
-/// Writes the command line `command` and the versions into a private folder, before anything is charged there.
+/// Writes the command line `command` and the versions to a private folder, before anything is charged there.
 pub(in crate::cli) fn write_record(checkpoint: &Path, command: &[String]) -> Result<(), Failure> {
     let record = Record { command: command.to_vec(), versions: Software::current() };
     Ok(write(&checkpoint.join(FILE), files::json(&record)?.as_bytes(), Access::Private)?)
 }
 
-/// With a declared number of samples, the counted one stays out. So do the place of a recording, which is secret, and the program's own.
+/// Returns the command line to record. It omits the counted number of samples if one is declared, the secret path of a
+/// recording, and the program's own path.
 fn recorded(args: &[OsString]) -> Vec<String> {
     let mut args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     if let Some(program) = args.first_mut() {

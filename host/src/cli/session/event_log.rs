@@ -1,5 +1,5 @@
-//! Events of a run as it goes, for programs: JSON lines (`--events FILE`) and TensorBoard's files (`--tensorboard DIR`). Each has
-//! released values alone, as the progress on a terminal.
+//! Events of a run in progress, for programs: JSON lines (`--events FILE`) and TensorBoard's files
+//! (`--tensorboard DIR`). Both have only released values, as the progress on a terminal.
 
 mod tensorboard;
 
@@ -11,16 +11,16 @@ use std::io::Write;
 use std::path::Path;
 use tensorboard::TensorBoard;
 
-/// The receiver of events.
+/// Receiver of events.
 pub(in crate::cli) struct EventLog {
     lines: Option<File>,
     board: Option<TensorBoard>,
-    /// Why an event could not be written, which ends the run.
+    /// Reason why an event could not be written, which ends the run.
     pub(in crate::cli) failed: Option<Failure>,
 }
 
 impl EventLog {
-    /// Opens what is asked for. Lines are added to a file that is there.
+    /// Opens the requested files. Lines are appended to an existing file.
     pub(in crate::cli) fn open(lines: Option<&Path>, board: Option<&Path>) -> Result<Self, Failure> {
         let open = |path: &Path| {
             let file = File::options().create(true).append(true).open(path);
@@ -31,7 +31,7 @@ impl EventLog {
         Ok(Self { lines, board, failed: None })
     }
 
-    /// Returns true if anybody listens.
+    /// Returns true if a file is open.
     pub(in crate::cli) fn is_open(&self) -> bool {
         self.lines.is_some() || self.board.is_some()
     }
@@ -42,7 +42,7 @@ impl EventLog {
         if let (Some(line), Some(fields)) = (line.as_object_mut(), fields.as_object_mut()) {
             line.append(fields);
         }
-        // One write a line: a reader sees whole lines.
+        // A single write for each line, so that a reader sees complete lines.
         if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
             self.failed = Some(Failure::usage(format!("`events`: {error}; see to the disk")));
         }
@@ -55,7 +55,7 @@ impl EventLog {
         }
     }
 
-    /// The run begins, or goes on.
+    /// Writes the start of the run, or of its continuation.
     pub(in crate::cli) fn begin(&mut self, run: &str, steps: u32, delta: Option<f64>) {
         let damper = env!("CARGO_PKG_VERSION");
         self.line("begin", json!({ "run": run, "steps": steps, "delta": delta, "damper": damper }));
@@ -95,17 +95,17 @@ impl EventLog {
         self.scalars(step, &scalars);
     }
 
-    /// The state after `step` steps is on the disk.
+    /// Writes that the state after `step` steps is on the disk.
     pub(in crate::cli) fn saved(&mut self, step: u32) {
         self.line("checkpoint", json!({ "step": step }));
     }
 
-    /// The run was asked to stop.
+    /// Writes that the run was stopped on request.
     pub(in crate::cli) fn stopped(&mut self, step: u32, epsilon: Option<f64>) {
         self.line("stopped", json!({ "step": step, "epsilon": epsilon }));
     }
 
-    /// The run is finished.
+    /// Writes that the run is finished.
     pub(in crate::cli) fn end(&mut self, epsilon: Option<f64>, delta: Option<f64>) {
         self.line("end", json!({ "epsilon": epsilon, "delta": delta }));
     }

@@ -19,14 +19,14 @@ use damper_train::{Outcome, RecordRequest, Run, files, recording_part};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The place of a run's outputs, and the form of its answer.
+/// Location of a run's outputs, and format of its answer.
 pub(in crate::cli) struct Target<'a> {
     pub out: &'a Path,
     pub json: bool,
-    /// True if no state is kept from which the run could be resumed.
+    /// True if the run keeps no state to resume from.
     pub no_checkpoint: bool,
 }
-/// Writes the outputs of a run, and says where they are.
+/// Writes the outputs of a run, and prints their location.
 pub(in crate::cli) fn finished(
     target: &Target<'_>,
     run: &Run,
@@ -64,7 +64,7 @@ pub(in crate::cli) fn finished(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the outputs of a run that is not private, and says where they are. All of them say what it is.
+/// Writes the outputs of a run that is not private, and prints their location. Each output is marked as not private.
 fn finished_not_private(
     target: &Target<'_>,
     run: &Run,
@@ -91,7 +91,7 @@ fn finished_not_private(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what a run has that was asked to stop, and says how it goes on.
+/// Writes the outputs of a run that was stopped on request, and prints how to resume it.
 pub(in crate::cli) fn stopped(
     target: &Target<'_>,
     run: &Run,
@@ -145,12 +145,12 @@ pub(in crate::cli) fn stopped(
     Ok(ExitCode::from(code.unwrap_or(1)))
 }
 
-/// How a run that stopped goes on.
+/// Returns the next command for a stopped run.
 fn next(target: &Target<'_>) -> String {
     if target.no_checkpoint { "it cannot be resumed".into() } else { resume::command(target.out) }
 }
 
-/// The model of these parameters, with the constants that its inputs are to be scaled by if the run released some.
+/// Returns the model with these parameters, and with the input scaling if the run released it.
 fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Failure> {
     let mut model = trained_model(run, params)?;
     let constants = outcome.normalize.as_ref().map(ToString::to_string);
@@ -158,7 +158,7 @@ fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Fai
     Ok(model)
 }
 
-/// Writes the files that each finished run has.
+/// Writes the files of a finished run.
 fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
     folder.write_model("model.onnx", &model(run, outcome, &outcome.params)?)?;
     if let Some(best) = &outcome.best {

@@ -1,9 +1,9 @@
-//! Folders whose files take memory.
+//! Detection of folders in RAM.
 
 use std::fs;
 use std::path::Path;
 
-/// Returns true if files in `folder` take memory, as in a tmpfs. False where that cannot be told.
+/// Returns true if files in `folder` take RAM, as in a tmpfs. False if this is unknown.
 pub(in crate::cli) fn is_in_memory(folder: &Path) -> bool {
     let (Ok(folder), Ok(mounts)) = (folder.canonicalize(), fs::read_to_string("/proc/self/mounts")) else {
         return false;
@@ -11,15 +11,15 @@ pub(in crate::cli) fn is_in_memory(folder: &Path) -> bool {
     matches!(file_system(&folder, &mounts), Some("tmpfs" | "ramfs"))
 }
 
-/// The file system of `folder`, by the lines of Linux: a device, its place, its type, and more.
+/// Returns the file system of `folder`, from the lines of Linux: a device, its mount point, its type, and more.
 fn file_system<'a>(folder: &Path, mounts: &'a str) -> Option<&'a str> {
     let of_line = |line: &'a str| {
         let mut fields = line.split(' ').skip(1);
-        // A space is written as a number.
+        // A space is written as an octal code.
         let (place, kind) = (fields.next()?.replace("\\040", " "), fields.next()?);
         folder.starts_with(&place).then_some((place.len(), kind))
     };
-    // Of several at one place the last is on top.
+    // The last mount at a mount point is on top.
     mounts.lines().filter_map(of_line).max_by_key(|(len, _)| *len).map(|(_, kind)| kind)
 }
 

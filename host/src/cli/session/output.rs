@@ -1,4 +1,4 @@
-//! What the command says: its answer on standard output, warnings and failures on standard error.
+//! Output of the command: its answer on standard output, warnings and errors on standard error.
 
 use crate::cli::args::flags::number::instead;
 use crate::cli::args::flags::with_flags;
@@ -19,17 +19,17 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why a subcommand failed.
+/// Error of a subcommand.
 #[derive(Debug)]
 pub(in crate::cli) struct Failure {
-    /// One line that names the cause and the remedy.
+    /// One line with the problem and the fix.
     pub(in crate::cli) message: String,
     pub(in crate::cli) kind: FailureKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum FailureKind {
-    /// A flag is at fault: the command line must change.
+    /// A flag is wrong: the command line must change.
     Usage,
     /// The parameters left their range: the run would do so again.
     Diverged,
@@ -39,27 +39,27 @@ pub(in crate::cli) enum FailureKind {
 }
 
 impl Failure {
-    /// A failure whose message has settings in backticks.
+    /// Creates an error. Its message has settings in backticks.
     pub(in crate::cli) fn new(message: impl AsRef<str>) -> Self {
         Self { message: with_flags(message.as_ref()), kind: FailureKind::Other }
     }
 
-    /// The same of a setting: its flag must change.
+    /// Creates an error of a setting: its flag must change.
     pub(in crate::cli) fn usage(message: impl AsRef<str>) -> Self {
         Self { kind: FailureKind::Usage, ..Self::new(message) }
     }
 
-    /// A failure of settings that stand in a file: keys stay in backticks.
+    /// Creates an error of settings in a file: keys stay in backticks.
     pub(in crate::cli) fn keys(message: impl Into<String>) -> Self {
         Self { message: message.into(), kind: FailureKind::Other }
     }
 
-    /// The same with the file's name.
+    /// Creates an error of settings in the file with this name.
     pub(in crate::cli) fn in_run_file(file: &Path, problem: impl Display) -> Self {
         Self::keys(format!("{}: {problem}", file.display()))
     }
 
-    /// A failure of `file`, in the command's words.
+    /// Creates an error of `file`, with the command's own text.
     pub(in crate::cli) fn in_file(file: &Path, problem: impl Display) -> Self {
         Self::new(format!("{}: {problem}", file.display()))
     }
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// Says what failed; the code with which the process ends.
+    /// Prints the error, and returns the exit code of the process.
     pub(in crate::cli) fn say(&self, in_json: bool) -> u8 {
         complain(&self.message);
         if in_json {
@@ -81,12 +81,12 @@ impl Failure {
         self.exit_code()
     }
 
-    /// A library's error about `file`.
+    /// Creates an error from a library's error about `file`.
     pub(in crate::cli) fn of_file(file: &Path, error: impl Error + 'static) -> Self {
         Self { kind: kind_of(&error), ..Self::in_file(file, error) }
     }
 
-    /// A failure of training, with the file's name if the model is at fault.
+    /// Creates an error of training. It names the file if the model is at fault.
     pub(in crate::cli) fn in_model(model: &Path, error: TrainError) -> Self {
         match error {
             TrainError::Graph(error) => Self::of_file(model, error),
@@ -97,14 +97,14 @@ impl Failure {
     }
 }
 
-/// A library's error, with flags in the place of settings.
+/// Converts a library's error: settings become flags.
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { kind: kind_of(&error), ..Self::new(error.to_string()) }
     }
 }
 
-/// A flag is at fault if a setting is.
+/// Returns the kind of an error: usage if a setting is at fault.
 fn kind_of(error: &(dyn Error + 'static)) -> FailureKind {
     if is_of_setting(error) { FailureKind::Usage } else { FailureKind::Other }
 }
@@ -141,7 +141,7 @@ pub(in crate::cli) fn fail_in_json(failure: &Failure) {
     complain_in_json(&one_line(&failure.message));
 }
 
-/// An error of a command that answers in JSON, on standard output, unless the answer stands there already.
+/// Prints an error of a command that answers in JSON to standard output, unless the answer is already there.
 pub(in crate::cli) fn complain_in_json(message: &str) {
     if ANSWERED.load(Ordering::Relaxed) {
         return;
@@ -149,14 +149,15 @@ pub(in crate::cli) fn complain_in_json(message: &str) {
     let _ = answer_json(&serde_json::json!({ "error": message }));
 }
 
-/// A warning of public facts alone: to the calling program, or else one line on standard error. One about rows is for [`rows`].
+/// Prints a warning with only public facts: to the calling program, or else as one line on standard error. For warnings
+/// about rows use `RowWarnings`.
 pub(in crate::cli) fn warn(text: &str) {
     if !caller::tell("warning", serde_json::json!({ "text": text })) {
         let _ = writeln!(io::stderr(), "warning: {text}");
     }
 }
 
-/// A line about the files of the data: public, as names are.
+/// Prints a line about the data's files. It is public, as names are.
 pub(in crate::cli) fn say_of_data(note: &str) {
     let note = with_flags(note);
     if !caller::tell("note", serde_json::json!({ "text": note })) {
@@ -164,7 +165,7 @@ pub(in crate::cli) fn say_of_data(note: &str) {
     }
 }
 
-/// The parser's message. If Rust's own parsers refused a number, it says what to give instead.
+/// Returns the parser's message. If Rust's parsers rejected a number, it has the fix.
 pub(in crate::cli) fn plain_text(error: &clap::Error) -> String {
     let text = error.to_string();
     match error.source().and_then(|source| Some((source.to_string(), instead(source)?))) {
@@ -173,7 +174,7 @@ pub(in crate::cli) fn plain_text(error: &clap::Error) -> String {
     }
 }
 
-/// The first paragraph of clap's message and its tips, in one line.
+/// Returns the first paragraph of clap's message and its tips, in one line.
 pub(in crate::cli) fn plain_with_tips(error: &clap::Error) -> String {
     let text = plain_text(error);
     let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
@@ -181,7 +182,7 @@ pub(in crate::cli) fn plain_with_tips(error: &clap::Error) -> String {
     plain(error) + &tips
 }
 
-/// The first paragraph of clap's message, in one line.
+/// Returns the first paragraph of clap's message, in one line.
 pub(in crate::cli) fn plain(error: &clap::Error) -> String {
     let text = plain_text(error);
     let paragraph = text.split("\n\n").next().unwrap_or_default();
@@ -189,16 +190,17 @@ pub(in crate::cli) fn plain(error: &clap::Error) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// One line on standard error.
+/// Prints one line on standard error.
 pub(in crate::cli) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "error: {}", one_line(message));
 }
 
-/// A message as one line. Files' names for things stand in messages: what would move a terminal's cursor is left out.
+/// Converts a message to one line. Messages may contain names from files, so characters that would move a terminal's
+/// cursor are removed.
 pub(in crate::cli) fn one_line(message: &str) -> String {
     let shown: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    // The system's number of an error that it also has words for.
+    // Remove the number of an operating system error, which also has a text.
     let Some((before, after)) = shown.split_once(" (os error ") else { return shown };
     match after.split_once(')') {
         Some((number, after)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{after}"),
@@ -206,10 +208,10 @@ pub(in crate::cli) fn one_line(message: &str) -> String {
     }
 }
 
-/// True once the command has answered.
+/// True after the command has answered.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// The answer, on standard output. A reader that has gone away (`| head`) is no error.
+/// Prints the answer on standard output. A closed reader (`| head`) is not an error.
 pub(in crate::cli) fn answer(text: &str) -> Result<(), Failure> {
     if caller::keep_answer(text) {
         return Ok(());
@@ -224,7 +226,7 @@ pub(in crate::cli) fn answer(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `value` as one JSON object on standard output.
+/// Prints `value` as one JSON object on standard output.
 pub(in crate::cli) fn answer_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     answer(&serde_json::to_string_pretty(value)?)
 }

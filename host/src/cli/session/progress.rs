@@ -1,4 +1,5 @@
-//! Progress on standard error: a bar on a terminal; elsewhere a line every twentieth of the run, and every minute.
+//! Progress on standard error. On a terminal it is a bar. Otherwise it is a line for every twentieth of the run, and
+//! for every minute.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::caller;
@@ -10,25 +11,25 @@ use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A bar prices ε so many times in a run, of the steps up to the next time.
+/// Number of times in a run that a bar computes ε, each time for the steps up to the next time.
 const AHEAD: u32 = 20;
-/// No longer than this without a line.
+/// Maximum time without a line.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The watcher of a run.
+/// Observer of a run.
 pub(in crate::cli) enum Watcher {
-    /// A terminal; up to which step ε was priced, and that ε.
+    /// A terminal, with the last computed ε and its step.
     Bar { bar: ProgressBar, steps: u32, priced: (u32, f64) },
-    /// A file or a pipe; how many twentieths were told, and when.
+    /// A file or a pipe, with the number of reported twentieths and the time of the last line.
     Lines { twentieths: u32, steps: u32, last: Instant },
-    /// The calling program; up to which step ε was priced, and that ε.
+    /// The calling program, with the last computed ε and its step.
     Caller { priced: (u32, f64) },
-    /// Nobody.
+    /// No observer.
     Quiet,
 }
 
 impl Watcher {
-    /// The watcher for a run of `steps` steps.
+    /// Creates the observer of a run of `steps` steps.
     pub(in crate::cli) fn new(steps: u32, quiet: bool) -> Self {
         if caller::is_active() {
             Self::Caller { priced: (0, 0.0) }
@@ -44,7 +45,7 @@ impl Watcher {
         }
     }
 
-    /// A line, unless nobody watches.
+    /// Prints a line, if there is an observer.
     pub(in crate::cli) fn line(&self, text: &str) {
         match self {
             Self::Bar { bar, .. } => bar.println(text),
@@ -58,7 +59,7 @@ impl Watcher {
         }
     }
 
-    /// Says where a resumed run goes on.
+    /// Prints the step at which a resumed run continues.
     pub(in crate::cli) fn resumed(&self, at: &Resumed<'_>) {
         let Resumed { step, lost, .. } = *at;
         self.line(&match lost {
@@ -70,7 +71,7 @@ impl Watcher {
         });
     }
 
-    /// A warning, which comes even if nobody watches.
+    /// Prints a warning, even without an observer.
     pub(in crate::cli) fn warning(&self, text: &str) {
         match self {
             Self::Bar { bar, .. } => bar.println(format!("warning: {text}")),
@@ -78,7 +79,7 @@ impl Watcher {
         }
     }
 
-    /// A line about rows, on a terminal.
+    /// Prints a line about rows, on a terminal.
     pub(in crate::cli) fn of_rows(&self, line: &str) {
         let write = || {
             let _ = writeln!(io::stderr(), "{line}");
@@ -143,7 +144,7 @@ impl Watcher {
             Self::Bar { steps, .. } | Self::Lines { steps, .. } => *steps,
             Self::Caller { .. } | Self::Quiet => 0,
         };
-        // The last one stands in the summary.
+        // The summary has the last evaluation.
         if at.step < steps {
             let accuracy = at.accuracy.map(|a| format!("accuracy {:.2} %, ", 100.0 * a)).unwrap_or_default();
             let epsilon = epsilon_text(at.epsilon);
@@ -152,7 +153,7 @@ impl Watcher {
     }
 }
 
-/// Prices ε ahead, if `at` is beyond the steps priced so far.
+/// Computes ε in advance, if `at` is beyond the step of the last computed ε.
 fn price(at: &StepReport, priced: &mut (u32, f64), epsilon: &mut dyn FnMut(u32) -> f64) {
     if at.step > priced.0 {
         let until = at.step.saturating_add(at.steps / AHEAD).min(at.steps);
@@ -160,19 +161,19 @@ fn price(at: &StepReport, priced: &mut (u32, f64), epsilon: &mut dyn FnMut(u32) 
     }
 }
 
-/// Whole twentieths of `steps` steps that `step` steps are.
+/// Returns the number of complete twentieths of `steps` steps in `step` steps.
 pub(in crate::cli) fn twentieths_of(step: u32, steps: u32) -> u32 {
     u32::try_from(u64::from(step) * 20 / u64::from(steps.max(1))).unwrap_or(20)
 }
 
-/// Speed, time left, and ε of the first `until` steps.
+/// Formats speed, remaining time, and ε of the first `until` steps.
 fn status(at: &StepReport, (until, epsilon): (u32, f64)) -> String {
     let left = at.seconds / f64::from(at.step.max(1)) * f64::from(at.steps - at.step);
     let by = if until > at.step { format!(" by step {until}") } else { String::new() };
     format!("{:.0} samples/s  {}{by}  {} left", at.samples_per_second, epsilon_text(epsilon), duration(left))
 }
 
-/// ε in words; no finite one holds of a run that is not private.
+/// Formats ε. A run that is not private has no finite ε.
 fn epsilon_text(epsilon: f64) -> String {
     if epsilon.is_finite() { format!("epsilon {}", upward(epsilon)) } else { "no epsilon".into() }
 }

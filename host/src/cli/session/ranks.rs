@@ -1,4 +1,4 @@
-//! `damper train` as one of several processes that MPI has started.
+//! `damper train` as one of several MPI processes.
 
 use crate::cli::session::signals::Signals;
 use crate::cli::{Failure, complain, fail_in_json};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The process's group: it is alone if the user says so, whatever has started it.
+/// Returns the process's group. With `alone` the group is this process, whatever launched it.
 fn group_of(alone: bool) -> Result<Joined, Failure> {
     if alone {
         return Ok(Joined::Alone(Alone));
@@ -25,7 +25,7 @@ fn group_of(alone: bool) -> Result<Joined, Failure> {
     })
 }
 
-/// Refuses to be one of several processes, unless each is to work by itself.
+/// Fails if this is one of several processes, unless each works alone.
 pub(in crate::cli) fn refuse_several(alone: bool) -> Result<(), Failure> {
     match group_of(alone)?.group().size() {
         1 => Ok(()),
@@ -36,7 +36,8 @@ pub(in crate::cli) fn refuse_several(alone: bool) -> Result<(), Failure> {
     }
 }
 
-/// Gives `train` the process's group. If there are several ranks, each says itself why it fails, for then it may be ended.
+/// Calls `train` with the process's group. If there are several ranks, each prints its own error, because it may be
+/// ended next.
 pub(in crate::cli) fn on_ranks(
     in_json: bool,
     alone: bool,
@@ -59,13 +60,13 @@ pub(in crate::cli) fn on_ranks(
     }
 }
 
-/// Trains as another rank than 0, which writes and tells nothing.
+/// Trains as a rank other than 0. It writes and prints nothing.
 pub(in crate::cli) fn follow(
     model: &Path,
     group: &dyn Group,
     prepare: impl FnOnce() -> Result<Run, Failure>,
 ) -> Result<ExitCode, Failure> {
-    // The charge is rank 0's.
+    // Rank 0 makes the charge.
     agree(group, Ok::<(), Failure>(()))?;
     let run = agree(group, prepare())?;
     let signals = Signals::listen()?;
@@ -76,7 +77,7 @@ pub(in crate::cli) fn follow(
     Ok(signals.code().filter(|_| outcome.stopped).map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// Says nothing, and stops the run if this process is asked to stop.
+/// Observer without output, which stops the run if this process receives a signal.
 struct Follower<'a>(&'a Signals);
 
 impl Progress for Follower<'_> {
@@ -85,7 +86,7 @@ impl Progress for Follower<'_> {
     }
 }
 
-/// For the other ranks.
+/// Text of an error for the other ranks.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The command that continues the run in `out`.
+/// Returns the command that continues the run in `out`.
 pub(in crate::cli) fn command(out: &Path) -> String {
     format!("damper train --resume {}", out.display())
 }

@@ -5,11 +5,11 @@ use crate::cli::session::caller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the requests to stop the process.
+/// Number of requests to stop the process.
 pub(in crate::cli) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Listens from now on. Inside another program, signals are its own: it says when a run is to stop.
+    /// Starts listening. An embedding program handles signals itself, and requests a stop through its listener.
     pub(in crate::cli) fn listen() -> Result<Self, Failure> {
         if caller::is_active() {
             return Ok(Self(Arc::default()));
@@ -20,7 +20,7 @@ impl Signals {
         Ok(Self(number))
     }
 
-    /// The exit code of the process that was asked to stop: 128 and the signal's number, as shells have it.
+    /// Returns the exit code of a process that received a signal: 128 plus the signal's number, as in shells.
     pub(in crate::cli) fn code(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -29,7 +29,7 @@ impl Signals {
     }
 }
 
-/// WebAssembly has no signals: its host ends the program.
+/// WebAssembly has no signals. Its host ends the program.
 #[cfg(not(target_family = "wasm"))]
 fn register(number: &Arc<AtomicUsize>) -> Result<(), Failure> {
     use signal_hook::{consts, flag};

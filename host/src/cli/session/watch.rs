@@ -1,4 +1,4 @@
-//! The watchers of a training run: a bar or lines, events, the file of metrics, and Ctrl-C.
+//! Observers of a training run: a bar or lines, events, the file of metrics, and Ctrl-C.
 
 use crate::cli::Failure;
 use crate::cli::args::flags::with_flags;
@@ -10,21 +10,21 @@ use crate::cli::session::signals::Signals;
 use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
 use damper_train::{Evaluation, Progress, RecordRequest, Run, RunEvent, StepReport, recording_part};
 
-/// The watcher of `damper train`.
+/// Observer of `damper train`.
 pub(in crate::cli) struct RunWatcher<'a> {
     watcher: Watcher,
-    /// Who hears of rows.
+    /// Destination of warnings about rows.
     of_rows: RowWarnings,
     run: &'a Run,
     folder: &'a OutputFolder,
     events: &'a mut EventLog,
     signals: &'a Signals,
     evaluations: Vec<Evaluation>,
-    /// Quarters of the frozen part's values that have a line.
+    /// Number of reported quarters of the frozen part's values.
     quarters: u32,
-    /// Twentieths of the run that events have told.
+    /// Number of twentieths of the run reported as events.
     twentieths: u32,
-    /// Why metrics could not be written, which ends the run.
+    /// Reason why metrics could not be written, which ends the run.
     failed: Option<Failure>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> RunWatcher<'a> {
         Self { watcher, of_rows, run, folder, events, signals, evaluations, quarters, twentieths, failed: None }
     }
 
-    /// Clears the bar. Returns why the run had to end, if it had to.
+    /// Clears the bar. Returns the reason if the run had to end.
     pub(in crate::cli) fn finish(self) -> Option<Failure> {
         self.watcher.finish();
         self.failed.or(self.events.failed.take())
@@ -90,7 +90,7 @@ impl RunWatcher<'_> {
         let part = recording_part(file);
         let left = format!("; {} is as secret as the data: remove it", part.display());
         self.watcher.warning(&format!("{text}{}", if has_part { left.as_str() } else { "" }));
-        // The place of a recording is secret.
+        // The path of a recording is secret.
         self.events.warning(&text);
     }
 }
@@ -122,7 +122,7 @@ impl Progress for RunWatcher<'_> {
             RunEvent::Stepped { at, epsilon } => self.stepped(&at, epsilon),
             RunEvent::Evaluated(evaluation) => self.evaluated(&evaluation),
             RunEvent::Saved(step) => self.events.saved(step),
-            // Its line follows once the outputs are written.
+            // The outputs are written first. Then its line follows.
             RunEvent::Ended(_) => {}
         }
     }
@@ -136,7 +136,7 @@ impl Progress for RunWatcher<'_> {
     }
 }
 
-/// `metrics.csv` of these evaluations.
+/// Returns `metrics.csv` for these evaluations.
 pub(in crate::cli) fn metrics(run: &Run, evaluations: &[Evaluation]) -> String {
     TrainReport::metrics(run.kind(), run.config.test_metrics, evaluations)
 }

@@ -1,4 +1,4 @@
-//! Files of Parquet.
+//! Parquet files.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn parquet_table_equals_the_csv_table() {
     assert_eq!(classes(&data)[..3], [0, 2, 1]);
 }
 
-/// Integers of 64 bits, with and without a sign, and timestamps in nanoseconds reach the model as they are.
+/// 64-bit integers, signed and unsigned, and timestamps in nanoseconds reach the model with a single rounding.
 #[test]
 fn parquet_integers_are_rounded_once() {
     let guard = tempfile::tempdir().unwrap();

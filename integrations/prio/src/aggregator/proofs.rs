@@ -1,4 +1,4 @@
-//! An aggregator's verify keys, and its part in verifying reports.
+//! Verify keys of an aggregator, and its part in verifying reports.
 
 use crate::aggregator::{Aggregator, Entry, Stage, State};
 use crate::folder::{Content, write_sealed};
@@ -7,20 +7,20 @@ use crate::verify::Verifying;
 use crate::{PrioError, Refusal, Scheme};
 use std::collections::BTreeMap;
 
-/// A report that the leader verifies.
+/// A report that the leader is verifying.
 pub struct PendingReport {
     /// The device.
     pub device: u64,
-    /// The report's digest.
+    /// Digest of the report.
     pub digest: [u8; 32],
-    /// The message for the helper.
+    /// Message for the helper.
     pub message: Vec<u8>,
-    /// None if it is verified already.
+    /// State of the verification. `None` if the report is already verified.
     verifying: Option<Verifying>,
 }
 
 impl Aggregator {
-    /// The verify key of `round`, which is made if there is none.
+    /// Returns the verify key of `round`, which is generated if it does not exist.
     ///
     /// # Errors
     ///
@@ -36,11 +36,11 @@ impl Aggregator {
         Ok(key)
     }
 
-    /// Takes the verify key of `round` from the leader.
+    /// Stores the verify key of `round` from the leader.
     ///
     /// # Errors
     ///
-    /// The round has another, is closed, or the disk fails.
+    /// The round has another key, is closed, or the disk fails.
     pub fn take_key(&self, round: u32, key: [u8; 32]) -> Result<(), Refusal> {
         let mut state = self.lock();
         match state.keys.get(&round) {
@@ -62,8 +62,8 @@ impl Aggregator {
         Ok(())
     }
 
-    /// The open rounds that have as many reports as the smallest cohort, and one that is not verified. A key is made for such a round alone, so that
-    /// one member cannot have many made.
+    /// Returns the open rounds that have at least the reports of the smallest cohort, and an unverified report. Only
+    /// such a round gets a key, so a single member cannot cause many keys.
     #[must_use]
     pub fn ready_rounds(&self) -> Vec<u32> {
         let state = self.lock();
@@ -77,7 +77,7 @@ impl Aggregator {
         rounds.iter().filter(|(_, (count, waits))| is_ready(*count, *waits)).map(|(round, _)| *round).collect()
     }
 
-    /// The devices of `round` whose reports are not verified.
+    /// Returns the devices of `round` with unverified reports.
     #[must_use]
     pub fn unverified(&self, round: u32) -> Vec<u64> {
         let state = self.lock();
@@ -85,11 +85,11 @@ impl Aggregator {
         state.entries.iter().filter(|(_, entry)| waits(entry)).map(|(device, _)| *device).collect()
     }
 
-    /// Begins to verify the report of `device`, on the leader.
+    /// Starts the verification of the report of `device`, on the leader.
     ///
     /// # Errors
     ///
-    /// There is none, its round has no key, or it is damaged: then it is refused for good.
+    /// The report is missing, its round has no key, or it is damaged. A damaged report is rejected permanently.
     pub fn begin(&self, device: u64) -> Result<PendingReport, Refusal> {
         let state = self.lock();
         let entry = *state.entries.get(&device).ok_or(Refusal::Unknown)?;
@@ -125,7 +125,7 @@ impl Aggregator {
         self.verified_now(device, digest, message, output)
     }
 
-    /// Notes that the proof of a report holds, unless the report has gone.
+    /// Records that the proof of a report holds, unless the report was removed.
     fn verified_now(&self, device: u64, digest: [u8; 32], message: Vec<u8>, output: Vec<u8>) -> Result<(), Refusal> {
         let mut state = self.lock();
         match state.entries.get(&device).copied() {
@@ -138,7 +138,7 @@ impl Aggregator {
         }
     }
 
-    /// Notes that the proof of a report does not hold.
+    /// Records that the proof of a report does not hold.
     fn refuse(&self, device: u64, digest: [u8; 32]) -> Refusal {
         let mut state = self.lock();
         let found = state.entries.get(&device).copied();
@@ -154,11 +154,12 @@ impl Aggregator {
         }
     }
 
-    /// Verifies the report of `device` with the leader's message, on the helper; the helper's message. It is on the disk before, and the same again.
+    /// Verifies the report of `device` with the leader's message, on the helper, and returns the helper's message. The
+    /// message is on the disk before, and the same in every call.
     ///
     /// # Errors
     ///
-    /// There is no such report, its round has no key, or its proof does not hold.
+    /// The report is missing, its round has no key, or its proof does not hold.
     pub fn answer(&self, device: u64, digest: &[u8; 32], leaders: &[u8]) -> Result<Vec<u8>, Refusal> {
         let state = self.lock();
         let entry = *state.entries.get(&device).filter(|entry| entry.digest == *digest).ok_or(Refusal::Unknown)?;

@@ -1,4 +1,4 @@
-//! An aggregator's cohorts, and its shares of sums.
+//! Cohorts of an aggregator, and its shares of sums.
 
 use crate::aggregator::{Aggregator, Entry, Stage};
 use crate::folder::read_sealed;
@@ -7,7 +7,7 @@ use crate::{FolderError, Refusal};
 use damper_files::{Access, sealed, write};
 
 impl Aggregator {
-    /// The verified reports of `round` that answer `request`.
+    /// Returns the verified reports of `round` on `request`.
     #[must_use]
     pub fn verified(&self, round: u32, request: [u8; 32]) -> ReportSet {
         let state = self.lock();
@@ -16,7 +16,7 @@ impl Aggregator {
         ReportSet { round, request, reports: reports.map(|(device, entry)| (*device, entry.digest)).collect() }
     }
 
-    /// Those reports of `offered` that are verified.
+    /// Returns the reports of `offered` that are verified.
     #[must_use]
     pub fn have(&self, offered: &ReportSet) -> ReportSet {
         let mut have = self.verified(offered.round, offered.request);
@@ -24,17 +24,19 @@ impl Aggregator {
         have
     }
 
-    /// The cohort that is fixed for `round`, if it is the last one.
+    /// Returns the cohort of `round`, if it is the last fixed cohort.
     #[must_use]
     pub fn fixed(&self, round: u32) -> Option<ReportSet> {
         self.lock().fixed.clone().filter(|fixed| fixed.round == round)
     }
 
-    /// Fixes the cohort of a round, and computes the share of its sum. When it returns, both survive a power cut. Nothing is released yet.
+    /// Fixes the cohort of a round, and computes the share of its sum. When it returns, both survive a power cut.
+    /// Nothing is released yet.
     ///
     /// # Errors
     ///
-    /// Another cohort is fixed, the round is closed, a report of it is not verified, or there are too few.
+    /// Another cohort is fixed, the round is closed, a report of the cohort is not verified, or the cohort is too
+    /// small.
     pub fn fix(&self, cohort: &ReportSet) -> Result<(), Refusal> {
         let mut state = self.lock();
         if cohort.round >= self.plan().rounds {
@@ -65,7 +67,7 @@ impl Aggregator {
         let before = state.fixed.replace(cohort.clone());
         state.next_round = cohort.round + 1;
         if let Some(before) = before {
-            // Its share may be uncharged, and is not released any more.
+            // Its share may be uncharged, and is never released.
             self.remove_sum(before.round);
         }
         let devices = cohort.reports.len();
@@ -73,11 +75,12 @@ impl Aggregator {
         self.ensure_share(&mut state).map_err(|error| self.failed(error))
     }
 
-    /// The cohort of `round` and the share of its sum. The round is charged before; the same bytes are given again.
+    /// Returns the cohort of `round` and the share of its sum. The round is charged before. A repeated call returns the
+    /// same bytes.
     ///
     /// # Errors
     ///
-    /// No cohort is fixed, it answers another request, or the charge cannot be written.
+    /// No cohort is fixed, its request is another, or the charge cannot be written.
     pub fn release(&self, round: u32, request: [u8; 32]) -> Result<(ReportSet, Vec<u8>), Refusal> {
         let mut state = self.lock();
         let fixed = state.fixed.clone().filter(|fixed| fixed.round == round);
@@ -93,7 +96,7 @@ impl Aggregator {
         self.ensure_share(&mut state).map_err(|error| self.failed(error))?;
         let share = read_sealed(&file).map_err(|error| self.failed(error))?;
         let share = share.ok_or_else(|| self.failed(FolderError::Damaged(file)))?;
-        // Later rounds are charged after their cohort is fixed, and this is the last one that was.
+        // Later rounds are charged after their cohort is fixed, and this is the last fixed cohort.
         if state.ledger.next_round() <= round
             && let Err(error) = state.ledger.charge(round)
         {

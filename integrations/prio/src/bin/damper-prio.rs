@@ -32,7 +32,7 @@ struct CommandLine {
 enum Command {
     /// Runs one of the two aggregators
     Aggregator(AggregatorArgs),
-    /// Splits a device's update between the aggregators, signs it and sends it; sends the same again if it is called again
+    /// Splits a device's update between the aggregators, signs it and sends it. A repeated call sends the same report
     Upload(UploadArgs),
     /// Puts the aggregators' shares of a round's sum together
     Collect(CollectArgs),
@@ -59,7 +59,7 @@ struct ServersArgs {
     /// The helper
     #[arg(long, value_name = "HOST:PORT")]
     helper: String,
-    /// The SHA-256 of the leader's certificate: no other will do, whatever the authority signed
+    /// The SHA-256 of the leader's certificate: every other certificate is rejected, whatever the authority signed
     #[arg(long, value_name = "HEX")]
     leader_fingerprint: Option<Fingerprint>,
     /// The SHA-256 of the helper's certificate
@@ -88,22 +88,23 @@ enum RoleArg {
 
 #[derive(Args)]
 struct AggregatorArgs {
-    /// Which of the two
+    /// The aggregator's role
     #[arg(long)]
     role: RoleArg,
     /// The plan of the federation
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Where it listens; port 0 for a free one
+    /// Address to listen on. Port 0 selects a free port
     #[arg(long, value_name = "HOST:PORT")]
     listen: String,
     /// The helper, for the leader
     #[arg(long, value_name = "HOST:PORT", required_if_eq("role", "leader"))]
     peer: Option<String>,
-    /// The SHA-256 of the other aggregator's certificate: no other will do, whatever the authority signed
+    /// The SHA-256 of the other aggregator's certificate: every other certificate is rejected, whatever the authority
+    /// signed
     #[arg(long, value_name = "HEX")]
     peer_fingerprint: Option<Fingerprint>,
-    /// Its folder with reports, keys, cohorts, shares and the rounds that are charged; made if it is not there
+    /// Its folder with reports, keys, cohorts, shares and the charged rounds, made if it is not there
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -120,10 +121,11 @@ struct UploadArgs {
     /// The secret key of the member whose update it is
     #[arg(long, value_name = "FILE")]
     key_of_member: PathBuf,
-    /// When the device was asked, in seconds since 1970: with a plan that has devices answer at a fixed delay, the report leaves so long after it
+    /// Time of the request to the device, in seconds since 1970. If the plan fixes the reply delay, the report is sent
+    /// that long after this time
     #[arg(long, value_name = "SECONDS")]
     requested_at: Option<u64>,
-    /// The gateway's folder, in which a report is kept before it is sent; made if it is not there
+    /// The gateway's folder, which stores a report before it is sent, made if it is not there
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -151,7 +153,7 @@ struct CollectArgs {
     tls: TlsArgs,
 }
 
-/// One line: where, the problem, and what to do.
+/// An error of one line: place, problem and fix.
 struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -181,7 +183,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads a file of `most` bytes at most.
+/// Reads a file of at most `most` bytes.
 fn read_file(file: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![];
     let read = File::open(file).and_then(|open| open.take(most + 1).read_to_end(&mut bytes));
@@ -196,7 +198,7 @@ fn read_plan(file: &Path) -> Result<FederationPlan, Failure> {
     FederationPlan::from_json(&read_file(file, 1 << 32)?).map_err(|error| Failure::of_file(file, error))
 }
 
-/// The plan, and the digest of the request in the round.
+/// Returns the plan, and the digest of the request in the round.
 fn read_round(args: &RoundArgs) -> Result<(FederationPlan, [u8; 32]), Failure> {
     let plan = read_plan(&args.plan)?;
     if args.round >= plan.rounds {
@@ -227,7 +229,7 @@ fn identity(party: Party, args: &TlsArgs) -> Result<PartyIdentity, Failure> {
 }
 
 fn log(text: &str) {
-    // A log that cannot be written stops nothing.
+    // An error of the log is ignored.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -266,7 +268,7 @@ fn aggregator(args: AggregatorArgs) -> Result<(), Failure> {
     serve(&listener, service, config, leader)
 }
 
-/// The leader and the helper.
+/// Returns the addresses of the leader and the helper.
 fn servers(args: &ServersArgs, config: &Arc<ClientConfig>) -> [AggregatorAddress; 2] {
     [(&args.leader, Party::Leader, args.leader_fingerprint), (&args.helper, Party::Helper, args.helper_fingerprint)]
         .map(|(address, party, fingerprint)| AggregatorAddress {
@@ -277,7 +279,7 @@ fn servers(args: &ServersArgs, config: &Arc<ClientConfig>) -> [AggregatorAddress
         })
 }
 
-/// Asks an aggregator once.
+/// Sends one request to an aggregator.
 fn ask(to: &AggregatorAddress, request: &AggregatorRequest, patience: Patience) -> Result<Answer, Failure> {
     let AggregatorAddress { address, party, .. } = to;
     let name = party.name();
@@ -296,14 +298,14 @@ fn refused(to: &AggregatorAddress, refusal: Refusal) -> Failure {
     Failure(format!("{} {}: {refusal}", to.party.name(), to.address))
 }
 
-/// The time at which the plan has the device answer.
+/// Returns the time at which the plan has the device reply.
 fn due(plan: &FederationPlan, requested_at: Option<u64>) -> Result<Option<SystemTime>, Failure> {
     match (plan.reply_seconds, requested_at) {
         (None, None) => Ok(None),
         (Some(delay), Some(asked)) => {
             let delay = u64::from(delay);
             let due = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(asked.saturating_add(delay)));
-            // A time of another clock or unit would have the report wait for years.
+            // A time of another clock or unit could delay the report for years.
             let latest = SystemTime::now() + Duration::from_secs(delay);
             let due = due.filter(|due| *due <= latest);
             let problem = "it is in the future; give the seconds since 1970 at which the device was asked";
@@ -323,7 +325,7 @@ fn upload(args: &UploadArgs) -> Result<(), Failure> {
     let [leader, helper] = servers(&args.servers, &identity.client()?);
     let key = MemberKey::read(&args.key_of_member)?;
     let file = read_file(&args.update, 4 * u64::from(plan.parameters) + 4096)?;
-    // With members, a device signs its update: then the request in it must be this one.
+    // With members, a device signs its update. The request in it must then be this request.
     let update = if file.starts_with(b"DAMPERSG") {
         let envelope = Envelope::open(&Asked::new(&plan, round, request), &file);
         envelope.map_err(|error| Failure::of_file(&args.update, error))?.update
@@ -338,7 +340,7 @@ fn upload(args: &UploadArgs) -> Result<(), Failure> {
     if let Some(left) = due.and_then(|due| due.duration_since(SystemTime::now()).ok()) {
         std::thread::sleep(left);
     }
-    // The helper first: the leader asks it for the report once it has its own part.
+    // The helper is first, because the leader asks it for the report after it has its own part.
     for (to, part) in [(&helper, of_helper), (&leader, of_leader)] {
         match ask(to, &AggregatorRequest::Upload(part), Patience::of_upload())? {
             Answer::Done => {}
@@ -354,7 +356,7 @@ struct Collected {
     round: u32,
     devices: Vec<u64>,
     parameters: u32,
-    /// Of rounds 0 to this one.
+    /// ε of rounds 0 to this round.
     epsilon: FederationEpsilon,
     delta: f64,
     rounds: u32,
@@ -366,7 +368,7 @@ fn collect(args: &CollectArgs) -> Result<(), Failure> {
     let round = args.round.round;
     let identity = identity(Party::Collector, &args.tls)?;
     let servers = servers(&args.servers, &identity.client()?);
-    // A file that cannot be written is found out before the round is charged.
+    // Detect an unwritable file before the round is charged.
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
     let patience = Patience::of_collect(&plan, Duration::from_secs(args.wait.into()));
     let question = AggregatorRequest::Collect(plan.digest(), round, request);

@@ -1,8 +1,9 @@
-//! Folders, files and messages that are lost.
+//! Loss of folders, files and messages.
 
 use super::*;
 
-// An aggregator that lost its folder gets no second sum: the other one refuses. The next round is summed.
+// An aggregator that lost its folder gets no second sum, because the other aggregator rejects it. The next round is
+// summed.
 #[test]
 fn lost_folder_gives_no_second_sum() {
     for lost in [Role::Leader, Role::Helper] {
@@ -20,7 +21,7 @@ fn lost_folder_gives_no_second_sum() {
             drop(both);
             fs::remove_dir_all(folder.path().join(lost.name())).unwrap();
             let both = Both::open(folder.path(), &of);
-            // Other devices, and the same with new reports.
+            // Other devices, and the same devices with new reports.
             for device in [4, 1, 2, 3] {
                 both.send(of.uploads(device, 1));
             }
@@ -39,7 +40,7 @@ fn lost_folder_gives_no_second_sum() {
     }
 }
 
-// Folders are lost one after the other: the first that was lost learned from the other which rounds are charged.
+// Folders are lost in turn. The first aggregator got the charged rounds from the other before.
 #[test]
 fn folders_lost_in_turn_are_remembered() {
     for order in [[Role::Leader, Role::Helper], [Role::Helper, Role::Leader]] {
@@ -71,7 +72,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-// The files of each moment, with one of them removed as if it had not been written yet: the round ends with the first cohort or is refused.
+// The files of each moment, with one of them removed as if it had not been written yet. The round ends with the first
+// cohort or is rejected.
 #[test]
 fn any_missing_file_gives_no_second_sum() {
     let (folder, of) = place();
@@ -104,7 +106,7 @@ fn any_missing_file_gives_no_second_sum() {
     }
 }
 
-/// A helper that is lost with the message of this number, before or after it has read it.
+/// A helper that stops at the message of this number, before or after it has read it.
 struct Lost {
     helper: Local,
     left: AtomicUsize,
@@ -126,7 +128,8 @@ impl Helper for Lost {
     }
 }
 
-// Both aggregators stop between any two messages of a round, and another device reports after it: the round has one cohort, and its sum.
+// Both aggregators stop between any two messages of a round, and another device reports after it. The round has one
+// cohort, and its sum.
 #[test]
 fn stops_between_messages_keep_the_cohort() {
     let (folder, of) = place();
@@ -149,7 +152,7 @@ fn stops_between_messages_keep_the_cohort() {
             let leader = Leader::new(open(Role::Leader), Box::new(lost));
             let first = leader.collect(0, of.request(0));
             let fixed = [leader.aggregator().fixed(0), helper.aggregator().fixed(0)];
-            // Nothing is charged for a cohort that the helper has not written down.
+            // Nothing is charged for a cohort that the helper has not written.
             assert!(fixed[1].is_some() || leader.aggregator().uncharged_round() == 0, "{left}");
             drop((leader, helper));
             let both = Both::open(&tried, &of);

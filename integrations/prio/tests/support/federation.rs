@@ -13,14 +13,14 @@ use std::path::Path;
 pub const DEVICES: u32 = 4;
 pub const SMALLEST: u32 = 3;
 
-/// A federation of four devices, of which three are a sum.
+/// A federation of four devices, with a smallest cohort of three.
 pub struct Federation {
     pub plan: FederationPlan,
     pub keys: Vec<MemberKey>,
 }
 
 impl Federation {
-    /// Keys of members are made in `folder`: `member-D.key`.
+    /// Creates the federation, with the keys of members in `folder`: `member-D.key`.
     pub fn new(folder: &Path, noise: DeviceNoise, rounds: u32) -> Self {
         let key = |device| MemberKey::create(&folder.join(format!("member-{device}.key"))).unwrap();
         let keys: Vec<MemberKey> = (1..=DEVICES).map(key).collect();
@@ -60,18 +60,18 @@ impl Federation {
         request_digest(&self.plan, round, (round > 0).then_some(&[0.5; DIM]))
     }
 
-    /// The update of a device.
+    /// Returns the update of a device.
     pub fn update(&self, device: u64, round: u32) -> Vec<u8> {
         update_with(&self.plan.header(device, round), device + 100 * u64::from(round))
     }
 
-    /// The leader's and the helper's part of the report of a device.
+    /// Returns the leader's and the helper's part of the report of a device.
     pub fn uploads(&self, device: u64, round: u32) -> [Upload; 2] {
         let report = shard(&Scheme::of_plan(&self.plan, round).unwrap(), &self.update(device, round)).unwrap();
         Upload::sign(&self.plan, self.request(round), &report, self.key(device))
     }
 
-    /// What `damper aggregate` makes of the updates of these devices.
+    /// Returns the sum of these devices' updates by `damper aggregate`.
     pub fn sum_in_clear(&self, devices: &[u64], round: u32) -> Vec<u8> {
         let request = self.request(round);
         let mut sum = Aggregate::of_plan("plan", &self.plan, round, request);
@@ -100,7 +100,7 @@ impl Chance {
         (self.next() % end as u64) as usize
     }
 
-    /// Changes, cuts or lengthens `bytes`.
+    /// Changes, truncates or extends `bytes`.
     pub fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         for _ in 0..=self.below(3) {

@@ -17,10 +17,10 @@ use std::path::Path;
 
 pub const DIM: usize = 40;
 pub const BITS: u32 = 16;
-/// Samples of a device.
+/// Number of samples of a device.
 pub const SAMPLES: u32 = 5;
 
-/// The update that a device emits in `round`, with noise of `sigma` grid units.
+/// Returns the update of a device in `round`, with noise of `sigma` grid units.
 pub fn update(device: u64, round: u32, sigma: u32) -> Vec<u8> {
     update_of(device, round, sigma, 1.0, DIM)
 }
@@ -32,7 +32,7 @@ pub fn update_of(device: u64, round: u32, sigma: u32, clip: f32, dim: usize) -> 
     update_with(&header, device)
 }
 
-/// An update of five samples with this header, its noise from `seed`.
+/// Returns an update of five samples with this header and noise from `seed`.
 pub fn update_with(header: &Header, seed: u64) -> Vec<u8> {
     let Header { run, device, round, dim, grid_bits, expected_batch, sigma, clip, .. } = *header;
     let step = PrivateStep::new(Slots {
@@ -58,8 +58,8 @@ pub fn update_with(header: &Header, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that the firmware example `federated` emits: of the run under QEMU whose output is in the file that `DAMPER_BOARD_UPDATE` names, or else
-/// those that every board must say.
+/// Returns the update of the firmware example `federated`. It is the output of a run under QEMU in the file
+/// `DAMPER_BOARD_UPDATE`, or else the expected output of every board.
 pub fn of_board() -> Vec<u8> {
     let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../firmware-examples/expected/federated.txt");
     let said = std::env::var_os("DAMPER_BOARD_UPDATE").map_or(expected, Into::into);
@@ -70,7 +70,7 @@ pub fn of_board() -> Vec<u8> {
 
 pub const KEY: [u8; 32] = [7; 32];
 
-/// Both aggregators' steps on reports of a round, without a memory.
+/// Both aggregators' steps on reports of a round, without state.
 pub struct Pair {
     scheme: Scheme,
     pub keys: [[u8; 32]; 2],
@@ -103,19 +103,19 @@ impl Pair {
         Ok(())
     }
 
-    /// The aggregators' shares of the sum.
+    /// Returns the aggregators' shares of the sum.
     pub fn shares(&self) -> [Vec<u8>; 2] {
         [0, 1].map(|at| self.sums[at].to_bytes().unwrap())
     }
 
-    /// The sum's bytes.
+    /// Returns the encoded sum.
     pub fn sum(&self) -> Result<Vec<u8>, PrioError> {
         let [leader, helper] = self.shares();
         combine(&self.scheme, self.devices, [&leader, &helper])
     }
 }
 
-/// The sum of updates, in clear.
+/// Returns the sum of updates, in clear.
 pub fn plain_sum(updates: &[Vec<u8>]) -> Vec<i64> {
     let mut sum = vec![];
     for bytes in updates {

@@ -1,4 +1,4 @@
-//! Aggregators, gateways and collectors as processes, with certificates made by the README's commands.
+//! Aggregators, gateways and collectors as processes, with certificates from the README's commands.
 
 use crate::federation::Federation;
 use damper_federation::{Asked, Envelope};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_damper-prio");
 
-/// The first commands of the README after the heading `heading`.
+/// Returns the first commands of the README after the heading `heading`.
 fn commands_of(heading: &str) -> String {
     let readme = include_str!("../../README.md");
     let (_, section) = readme.split_once(heading).unwrap();
@@ -21,7 +21,7 @@ fn commands_of(heading: &str) -> String {
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-/// Makes an authority and the parties' certificates in `folder`.
+/// Creates an authority and the parties' certificates in `folder`.
 pub fn make_certificates(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let script = commands_of("## Make certificates");
@@ -29,7 +29,7 @@ pub fn make_certificates(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Makes a certificate with these subject alternative names.
+/// Creates a certificate with these subject alternative names.
 pub fn make_certificate(folder: &Path, file: &str, names: &str) {
     let script = format!(
         "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={file} -keyout {file}.key -out {file}.csr && \
@@ -40,7 +40,7 @@ pub fn make_certificate(folder: &Path, file: &str, names: &str) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// A running aggregator. Dropped, it is killed.
+/// A running aggregator. A drop kills it.
 struct Running(Child);
 
 impl Drop for Running {
@@ -50,14 +50,14 @@ impl Drop for Running {
     }
 }
 
-/// A federation's files, and its two aggregators.
+/// Files of a federation, and its two aggregators.
 pub struct Machines {
     pub folder: PathBuf,
     pub of: Federation,
-    /// The leader's and the helper's, kept over restarts.
+    /// Addresses of the leader and the helper, which stay the same over restarts.
     pub addresses: [String; 2],
     running: Mutex<[Option<Running>; 2]>,
-    /// More flags of the two.
+    /// Additional flags of the two.
     pub more: [Vec<String>; 2],
 }
 
@@ -86,7 +86,7 @@ impl Machines {
         this
     }
 
-    /// The flags of a certificate.
+    /// Returns the flags for a certificate.
     pub fn tls(&self, folder: &str, party: &str) -> Vec<String> {
         let at = |name: String| self.folder.join(folder).join(name).display().to_string();
         let ca = self.folder.join("certificates/ca.crt").display().to_string();
@@ -94,7 +94,7 @@ impl Machines {
             .into()
     }
 
-    /// Runs the command with these arguments alone.
+    /// Runs the command with only these arguments.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments, &[]).output().unwrap()
     }
@@ -105,7 +105,7 @@ impl Machines {
         command
     }
 
-    /// Starts an aggregator; what it says if it does not start.
+    /// Starts an aggregator. The error is its output if it does not start.
     fn start(&self, role: usize) -> Result<Running, String> {
         let name = ROLES[role];
         let listen = &self.addresses[role];
@@ -129,11 +129,11 @@ impl Machines {
         self.running.lock().unwrap()[role] = None;
     }
 
-    /// Kills and starts an aggregator.
+    /// Restarts an aggregator by a kill.
     pub fn restart(&self, role: usize) {
         let mut running = self.running.lock().unwrap();
         running[role] = None;
-        // Somebody may have the port for a moment.
+        // Another process may have the port for a moment.
         for _ in 0..50 {
             match self.start(role) {
                 Ok(started) => {
@@ -177,7 +177,7 @@ impl Machines {
     fn upload_command(&self, device: u64, round: u32, tls: &[String], more: &[&str]) -> Command {
         let file = self.folder.join(format!("{device}.upd"));
         let update = self.of.update(device, round);
-        // A device that signs its update itself, as the command does.
+        // The device signs its update itself, as the command does.
         let signed = Envelope::seal(
             &Asked::new(&self.of.plan, round, self.of.request(round)),
             device,
@@ -192,7 +192,7 @@ impl Machines {
         self.with_servers(arguments.into_iter().map(String::from).collect(), round, tls)
     }
 
-    /// Collects a round; the sum if it is there.
+    /// Collects a round. Returns the sum if it exists.
     pub fn collect(&self, round: u32) -> Result<Vec<u8>, String> {
         self.collect_as(round, &self.tls("certificates", "collector"), "a.sum")
     }

@@ -1,7 +1,9 @@
-//! Coins against noise: a word that both are made of shows in the noise of the steps that draw a sample.
+//! Tests the Bernoulli trials of samples against the noise. A random word that both use shows in the noise of the steps
+//! that draw a sample.
 //!
-//! The first digits of a coin are those of every second word of its stream. Noise has its sign and its cell, an eighth of a deviation, from
-//! one word, and its place in the cell from the next. So a shared word shows in the sign, or in the half of the eighth.
+//! The first digits of a trial come from every second word of its stream. One word gives the sign of a noise value and
+//! its cell, an eighth of a deviation. The next word gives its place in the cell. So a shared word shows in the sign,
+//! or in the half of the cell.
 
 use super::super::chance::{TailSlack, binomial_between};
 use super::super::power::Power;
@@ -14,12 +16,13 @@ const CELLS: f64 = 8.0;
 /// `P[frac 8|z| < 1/2]` of a normal.
 const LOWER: f64 = 0.512_471_009;
 
-/// Of each sample and coordinate: steps that drew the sample, and how many of them had noise below 0, and in the lower half of a cell.
+/// For each sample and coordinate: the steps that drew the sample, and how many of them had noise below 0, and in the
+/// lower half of a cell.
 #[derive(Default)]
 pub(super) struct CoinsAndNoise([[[u64; 3]; PAIRED]; PAIRED]);
 
 impl CoinsAndNoise {
-    /// The draw of a step, ascending, and its noise in deviations.
+    /// Adds the batch of a step, in ascending order, and its noise in deviations.
     pub(super) fn add(&mut self, samples: &[u32], noise: &[f64]) {
         for (sample, row) in self.0.iter_mut().enumerate() {
             if samples.binary_search(&(sample as u32)).is_ok() {
@@ -32,10 +35,10 @@ impl CoinsAndNoise {
         }
     }
 
-    /// The tests of the first samples of `samples`.
+    /// Adds the tests of the first samples of `samples`.
     pub(super) fn conclude(&self, name: &str, samples: usize, slack: TailSlack, tests: &mut Tests) {
         let what = format!("{name}: coins say nothing of noise");
-        // Noise that is off by a shift may pass either end of each lower half.
+        // Noise with an error of `shift` may cross either end of each lower half.
         let near = slack.shift + slack.chance + 1e-5;
         let nearer = near + 2.0 * CELLS * slack.shift;
         for (sample, row) in self.0.iter().enumerate().take(samples) {
@@ -63,7 +66,7 @@ mod tests {
     use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
     use rand_core::Rng;
 
-    /// Returns true if the tests hold, with coins of the words of `purpose`.
+    /// Returns true if the tests pass with Bernoulli trials from the stream of `purpose`.
     fn holds(purpose: Purpose) -> bool {
         let generator: ChaCha20 = ChaCha20::simulation(1);
         let sigma = 1 << 20;

@@ -1,4 +1,4 @@
-//! Counts of how often samples are drawn, alone and together.
+//! Counts of draws of samples, alone and together.
 
 use super::super::chance::binomial;
 use super::super::made::Linear;
@@ -10,33 +10,34 @@ use damper_accounting::Sampler;
 use damper_train::Run;
 use damper_train::inside::sampler::epoch_steps;
 
-/// Labels whose samples are tested together, in the small made network.
+/// Number of labels with separate tests of their samples' draws, in the small synthetic network.
 const CLASSES: usize = 3;
 
-/// The draws of a course.
+/// The batches of a course.
 pub(super) struct BatchSampler {
     sampler: Sampler,
-    /// Groups of cyclic draws; else one.
+    /// Number of groups of cyclic draws, else 1.
     groups: usize,
-    /// Steps of an epoch of shuffled batches, in which a sample is once.
+    /// Steps of an epoch of shuffled batches. A sample comes once in an epoch.
     epoch: Option<u32>,
-    /// The least distance of two steps of a sample that is priced, the largest batch, and the step that each sample was in last.
+    /// True if the accountant assumes a pattern: a least distance of two steps of a sample (`separation`) and a largest
+    /// batch (`most`). `last` is the last step of each sample.
     has_pattern: bool,
     separation: u32,
     most: usize,
     last: Vec<Option<u32>>,
     rates: Rates,
-    /// How often the samples of each of the first labels were drawn.
+    /// Number of draws of the samples with each of the first labels.
     by_class: [u64; CLASSES],
-    /// Pairs of draws that should be independent, and how often both came up: of neighbours, of samples a chunk apart, and of one sample
+    /// Joint and possible draws of pairs that should be independent: neighbours, samples a chunk apart, and one sample
     /// at consecutive steps.
     both: [(u64, u64); 3],
-    /// The draw of the step before.
+    /// Batch of the previous step.
     before: Vec<u32>,
 }
 
 impl BatchSampler {
-    /// Of the samples of `run`.
+    /// Creates the counts for the samples of `run`.
     pub(super) fn new(run: &Run) -> Self {
         let (config, samples) = (&run.config, run.data.train.len());
         Self {
@@ -65,7 +66,7 @@ impl BatchSampler {
         }
     }
 
-    /// The draw of a step, after `steps` of the same run.
+    /// Adds the batch of a step, after `steps` steps of the same run.
     pub(super) fn add(&mut self, samples: &[u32], steps: u32, laws: &mut Checks) {
         let group = steps as usize % self.groups;
         if self.has_pattern {
@@ -98,7 +99,7 @@ impl BatchSampler {
         }
     }
 
-    /// True if each sample is drawn by a coin of its own.
+    /// Returns true if each sample is drawn by its own Bernoulli trial.
     fn has_coins(&self) -> bool {
         matches!(self.sampler, Sampler::Poisson | Sampler::CyclicPoisson)
     }
@@ -122,13 +123,13 @@ impl BatchSampler {
         self.before.extend_from_slice(samples);
     }
 
-    /// The next run begins.
+    /// Starts the next run.
     pub(super) fn again(&mut self) {
         self.before.clear();
         self.last.fill(None);
     }
 
-    /// The tests of `steps` steps at `rate`.
+    /// Adds the tests of `steps` steps at `rate`.
     pub(super) fn conclude(self, name: &str, linear: Option<Linear>, rate: f64, steps: u64, tests: &mut Tests) {
         let of = |what: &str| format!("{name}: {what}");
         if !self.has_coins() {

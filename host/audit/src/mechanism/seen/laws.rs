@@ -1,4 +1,4 @@
-//! The laws of a course, each with how often it was compared and what broke it first.
+//! The checks of a course, each with its number of comparisons and its first failure.
 
 use super::super::tests_of::Tests;
 
@@ -19,7 +19,7 @@ impl Law {
     }
 }
 
-/// All of a course.
+/// All checks of a course.
 #[derive(Default)]
 pub(super) struct Checks {
     pub(super) grid: Law,

@@ -1,4 +1,4 @@
-//! The noise of a course, in deviations of what is priced: how far out, and whether anything goes with it.
+//! Noise of a course, in deviations of the accounted noise: its tails, and its independence of everything else.
 
 use super::super::chance::{FAR, Moments, Products, TailSlack, detected};
 use super::super::power::Power;
@@ -9,47 +9,48 @@ use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_train::Run;
 use damper_train::inside::worker::ParamLayout;
 
-/// Most coordinates that are tested one by one.
+/// Maximum number of coordinates that are tested separately.
 pub(super) const MOST_COORDINATES: usize = 64;
-/// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
+/// Number of classes of coordinates in a large network. A class is an offset in the blocks of the release, and its
+/// tests use all its draws.
 const PLACES: usize = 64;
-/// Parts of a schedule of noise that are tested one by one.
+/// Number of parts of a noise schedule that are tested separately.
 const PARTS: u64 = 18;
 
-/// What a float of 24 bits may be off, after the two roundings of a release.
+/// Relative error of a 24-bit float after the two roundings of a release.
 const FLOAT: f64 = 2.0 / (1u32 << 24) as f64;
 
-/// What the noise of a run may be off from that of independent normals, though it is right.
+/// Permitted difference between a run's correct noise and independent normals.
 pub(in super::super) struct Slack {
-    /// A share of the sum of squares.
+    /// Relative error of the sum of squares.
     pub(in super::super) squares: f64,
-    /// Of the probability to lie far out.
+    /// Error of the tail probabilities.
     pub(in super::super) tails: TailSlack,
 }
 
 impl Slack {
     pub(in super::super) fn of(run: &Run) -> Self {
         match run.price.terms.sigma_grid {
-            // What a float of 24 bits rounds, and the grid.
+            // Rounding of a 24-bit float, and of the grid.
             Some(sigma) => {
                 let rounded = rounding(run);
                 let shift = 1.0 / f64::from(sigma) + 2.0 * rounded + 1e-6;
                 Self { squares: 1e-6 + 4.0 * rounded, tails: TailSlack { shift, chance: 0.0 } }
             }
-            // Sums and noise round; draws are made of 32 bits, and none exceeds 6.67 deviations.
+            // Sums and noise are rounded. Draws are computed from 32 bits, and none exceeds 6.67 deviations.
             None => Self { squares: 2e-4, tails: TailSlack { shift: 2e-4, chance: 1e-9 } },
         }
     }
 }
 
-/// The noise so far.
+/// State of the noise tests.
 pub(super) struct SeenNoise {
     layout: Vec<usize>,
     slack: f64,
     tail_slack: TailSlack,
-    /// What floats of 24 bits rounded, at most, in deviations.
+    /// Largest rounding error of 24-bit floats, in deviations.
     rounded: f64,
-    /// Of the step that is being noted, and of the one before it.
+    /// Noise of the current step, and of the previous step.
     step: Vec<f64>,
     previous: Vec<f64>,
     all: Moments,
@@ -60,7 +61,7 @@ pub(super) struct SeenNoise {
     by_count: Vec<Moments>,
     window: Moments,
     per_window: u64,
-    /// The steps of a noise schedule whose parts make a group each, over all runs, instead of windows of steps.
+    /// Steps of the noise schedule. Its parts then each form a group over all runs, instead of windows of steps.
     by_part: Option<u32>,
     neighbours: [Products; 3],
     in_turn: [Products; 2],
@@ -97,28 +98,28 @@ impl SeenNoise {
         }
     }
 
-    /// Released numbers of the step were as large as `most` deviations.
+    /// Sets the rounding error of the step. Its released values were as large as `most` deviations.
     pub(super) fn rounds(&mut self, most: f64) {
         self.rounded = self.rounded.max(most * FLOAT);
     }
 
-    /// The noise of a step, a coordinate at a time.
+    /// Sets the noise of a step, one value for each coordinate.
     pub(super) fn set(&mut self, noise: impl Iterator<Item = f64>) {
         self.step.clear();
         self.step.extend(noise);
     }
 
-    /// The noise of the step.
+    /// Returns the noise of the step.
     pub(super) fn step(&self) -> &[f64] {
         &self.step
     }
 
-    /// Makes room for so many counts.
+    /// Allocates state for `counts` counts.
     pub(super) fn counts(&mut self, counts: usize) {
         self.by_count.resize_with(self.by_count.len().max(counts), Moments::default);
     }
 
-    /// The noise `z` of the step's count `at`.
+    /// Adds the noise `z` of count `at` of the step.
     pub(super) fn count(&mut self, at: usize, z: f64) {
         self.by_count[at].add(z);
         if let Some(of_gradient) = self.step.get(at) {
@@ -126,7 +127,7 @@ impl SeenNoise {
         }
     }
 
-    /// Ends step `number` of its run, after `steps` others in all, for which `samples` were drawn.
+    /// Ends step `number` of its run, after `steps` other steps in total. The step drew `samples`.
     pub(super) fn note(&mut self, number: u32, steps: u32, samples: &[u32]) {
         let dim = self.step.len();
         let mut of_step = Moments::default();
@@ -175,12 +176,12 @@ impl SeenNoise {
         std::mem::swap(&mut self.previous, &mut self.step);
     }
 
-    /// The next run begins.
+    /// Starts the next run.
     pub(super) fn again(&mut self) {
         self.previous.clear();
     }
 
-    /// The tests of `steps` steps.
+    /// Adds the tests of `steps` steps.
     pub(super) fn conclude(self, name: &str, run: &Run, steps: u32, tests: &mut Tests) {
         let of = |what: &str| format!("{name}: {what}");
         let slack = self.slack;

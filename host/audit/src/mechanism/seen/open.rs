@@ -1,14 +1,14 @@
-//! The step that is open, with its units.
+//! The open step, with its units.
 
 use damper_core::count::Query;
 use damper_core::schedule::Noise as _;
 use damper_train::{NoiseKind, Run};
 
-/// Samples that were summed and are not released yet.
+/// Samples that are summed and not yet released.
 pub(super) struct Open {
     pub(super) number: u32,
     pub(super) clip: f32,
-    /// The deviation of the noise that the price assumes, in clips.
+    /// Deviation of the noise that the accountant assumes, in clips.
     pub(super) deviation: f64,
     pub(super) sum: Vec<f64>,
     pub(super) query: Query,
@@ -17,12 +17,12 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Before the first step.
+    /// Returns the state before the first step.
     pub(super) fn none() -> Self {
         Self { number: 0, clip: 0.0, deviation: 0.0, sum: vec![], query: Query::None, counts: vec![], samples: vec![] }
     }
 
-    /// A unit of the released mean, as a float.
+    /// Returns a unit of the released mean, as a float.
     pub(super) fn unit(&self, run: &Run) -> f64 {
         match run.config.noise {
             NoiseKind::Discrete => {
@@ -33,7 +33,7 @@ impl Open {
         }
     }
 
-    /// Clips in a unit of the sum.
+    /// Returns the number of clips in a unit of the sum.
     pub(super) fn clips(&self, run: &Run) -> f64 {
         match run.config.noise {
             NoiseKind::Discrete => 1.0 / f64::from(1u32 << run.config.grid_bits),
@@ -42,7 +42,7 @@ impl Open {
     }
 }
 
-/// The deviation of the noise that the price assumes of step `number`, in clips.
+/// Returns the deviation of the noise that the accountant assumes for step `number`, in clips.
 pub(in super::super) fn assumed(run: &Run, number: u32) -> f64 {
     let terms = &run.price.terms;
     let factor = terms.noise_schedule.factor(number, &terms.learning_rate);

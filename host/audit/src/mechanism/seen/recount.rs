@@ -1,4 +1,4 @@
-//! The sum and the counts of a step, taken again from known gradients.
+//! Sum and counts of a step, recomputed from known gradients.
 
 use super::super::made::Linear;
 use super::laws::Checks;
@@ -8,7 +8,7 @@ use damper_data::Split;
 use damper_train::inside::worker::Point;
 use damper_train::{Clipping, NoiseKind, Run};
 
-/// Holds the sum and the counts against those of the known gradients.
+/// Compares the sum and the counts with those of the known gradients.
 pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], laws: &mut Checks) {
     let split: &Split = &run.data.train;
     let half = linear.dim() / 2;
@@ -32,7 +32,7 @@ pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], 
         };
         taken += 1;
         let divisor = match run.config.method.clipping {
-            // Two layers have equal gradients and equal shares.
+            // The two layers have equal gradients and equal shares.
             Clipping::Flat | Clipping::PerLayer => gradient.norm.max(clip),
             Clipping::Automatic { gamma } => gradient.norm + f64::from(gamma),
         };

@@ -1,20 +1,20 @@
-//! Correlated noise turned back into the independent noise that it is made of: `z = Cw`, up to rounding on the grid.
+//! Whitening: recovers the independent noise z from correlated noise, with `z = Cw` up to rounding on the grid.
 //!
-//! From z on, every test is that of independent noise: its deviation at each step and coordinate, its tails, and that steps do not
-//! correlate. A trainer that runs another matrix, begins again at zeros, or shares noise between steps gives another z.
+//! All tests of independent noise apply to z: its deviation at each step and coordinate, its tails, and that steps do
+//! not correlate. A trainer that runs another matrix, restarts at zeros, or shares noise between steps gives another z.
 
 use damper_accounting::CorrelatedRun;
 use damper_accounting::factor::{inverse, sensitivity};
 use damper_core::noise::Correlation as _;
 use damper_train::Run;
 
-/// The noise of a run, before its correlation is taken off.
+/// The noise of a run, before its correlation is removed.
 pub(in super::super) struct Whitened {
-    /// The first column of C, without zeros at its end.
+    /// First column of C, without zeros at its end.
     column: Vec<f64>,
-    /// The deviation of each step's noise over that of z.
+    /// Deviation of each step's noise divided by that of z.
     deviations: Vec<f64>,
-    /// The noise of the run's steps so far, the last ones at the end.
+    /// Noise of the run's steps so far, in order.
     steps: Vec<Vec<f64>>,
 }
 
@@ -32,22 +32,22 @@ impl Whitened {
         Self { column, deviations, steps: Vec::new() }
     }
 
-    /// The next run begins.
+    /// Starts the next run.
     pub(in super::super) fn again(&mut self) {
         self.steps.clear();
     }
 
-    /// The deviation of step `number`'s noise over that of z.
+    /// Returns the deviation of step `number`'s noise divided by that of z.
     pub(in super::super) fn deviation(&self, number: u32) -> f64 {
         self.deviations.get(number as usize).copied().unwrap_or(f64::NAN)
     }
 
-    /// How much larger the error of z may be than that of the noise.
+    /// Returns the largest factor from the error of the noise to the error of z.
     pub(in super::super) fn weight(&self) -> f64 {
         self.column.iter().sum()
     }
 
-    /// z of the next step, from its noise.
+    /// Returns z of the next step, from its noise.
     pub(in super::super) fn next(&mut self, noise: Vec<f64>) -> Vec<f64> {
         let mut z = noise.clone();
         for (entry, before) in self.column.iter().skip(1).zip(self.steps.iter().rev()) {
@@ -61,7 +61,7 @@ impl Whitened {
     }
 }
 
-/// The share of z that rounding may be, at most.
+/// Returns the largest share of z that rounding may cause.
 pub(super) fn rounding(run: &Run) -> f64 {
     run.price
         .terms
@@ -70,8 +70,9 @@ pub(super) fn rounding(run: &Run) -> f64 {
         .map_or(0.0, |noise| noise.correlation.rounding(noise.participation.steps()) / f64::from(noise.sigma))
 }
 
-/// The least and the largest multiplier that the event of correlated noise may have at this σ in clips: by the sensitivity over sums of the
-/// column, which rounding lowers by no more than a fifth.
+/// Returns the least and the largest multiplier that the event of correlated noise may have at this σ, in clips.
+///
+/// The event uses the sensitivity over sums of the column. Rounding lowers it by no more than a fifth.
 pub(super) fn multipliers(noise: &CorrelatedRun, sigma: f64) -> (f64, f64) {
     let steps = noise.participation.steps();
     let mut column = vec![0.0; noise.correlation.bands().unwrap_or(steps as usize).min(steps as usize)];

@@ -1,9 +1,9 @@
-//! Numbers as flags and run files take them.
+//! Numbers in flags and run files.
 
 use std::error::Error;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
-/// The remedy for a text that Rust's own number parsers refuse. None for another error.
+/// Returns the fix for a text that Rust's number parsers reject. `None` for another error.
 pub(in crate::cli) fn instead(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if error.is::<ParseFloatError>() {
         return Some("give a number");
@@ -16,17 +16,17 @@ pub(in crate::cli) fn instead(error: &(dyn Error + 'static)) -> Option<&'static 
     })
 }
 
-/// Two values with a comma between them, as a flag takes them.
+/// Parses two values separated by a comma.
 pub(in crate::cli) fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
     text.split_once(',')
         .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
         .ok_or_else(|| "give two, with a comma between them".into())
 }
 
-/// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
+/// Parses a 32-bit number. A value beyond its range is an error, not infinity.
 pub(in crate::cli) fn number32(text: &str) -> Result<f32, String> {
     let number: f64 = text.parse().map_err(|_| "give a number".to_owned())?;
-    // Text is rounded once.
+    // Text is rounded only once.
     within32(number)?;
     text.parse().map_err(|_| "give a number".to_owned())
 }
@@ -39,7 +39,7 @@ fn within32(number: f64) -> Result<f32, String> {
     Ok(rounded)
 }
 
-/// A number of 32 bits in a run file, with as few digits as it needs.
+/// A 32-bit number in a run file, with the minimum number of digits.
 pub(in crate::cli) mod float32 {
     use super::within32;
     use serde::de::Error;
@@ -54,12 +54,12 @@ pub(in crate::cli) mod float32 {
     }
 }
 
-/// The number of 64 bits with the same digits, which rounds to `number`.
+/// Returns the 64-bit number with the same digits, which rounds to `number`.
 pub(in crate::cli) fn widened(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| number.into())
 }
 
-/// A whole number. A run file's integers have a sign, so numbers from 2^63 are texts there.
+/// An integer. TOML integers are signed, so numbers from 2^63 are text in a run file.
 pub(in crate::cli) mod whole {
     use schemars::JsonSchema;
     use serde::de::Error as _;
@@ -99,7 +99,7 @@ pub(in crate::cli) mod whole {
     }
 }
 
-/// A path in a run file: a text, or its bytes if it is not one.
+/// A path in a run file: text, or bytes if it is not valid text.
 pub(in crate::cli) mod path {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -107,7 +107,7 @@ pub(in crate::cli) mod path {
     use std::path::{Path, PathBuf};
     use toml::Value;
 
-    /// The path as a value of a run file.
+    /// Returns the path as a value of a run file.
     pub(in crate::cli) fn value(path: &Path) -> Value {
         match path.to_str() {
             Some(text) => text.into(),

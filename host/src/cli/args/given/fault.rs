@@ -5,7 +5,7 @@ use toml::Value;
 
 /// An error in the settings of a run.
 pub(in crate::cli) enum Fault {
-    /// A value, a file, or a key.
+    /// An invalid value, file, or key.
     Failure(Failure),
     /// A setting is missing, or two exclude each other. The message is clap's.
     Usage(Box<clap::Error>),
@@ -23,7 +23,7 @@ impl From<clap::Error> for Fault {
     }
 }
 
-/// A key at fault.
+/// An invalid key.
 pub(in crate::cli) struct KeyFault {
     pub(in crate::cli) key: String,
     pub(in crate::cli) kind: KeyFaultKind,
@@ -32,6 +32,6 @@ pub(in crate::cli) struct KeyFault {
 pub(in crate::cli) enum KeyFaultKind {
     /// No setting has this name.
     Unknown,
-    /// The value, and what to give instead.
+    /// The invalid value, and the fix.
     Value(Box<Value>, String),
 }

@@ -1,4 +1,5 @@
-//! Run files: the settings of `damper train` in TOML. Paths are relative to the file; what is read may also lie in the working directory.
+//! Run files: the settings of `damper train` in TOML. Paths are relative to the file. A file to read may also be in the
+//! working directory.
 
 use super::words::{argument, unknown};
 use crate::cli::Failure;
@@ -9,15 +10,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// Settings whose value is a path of a file that is read, and of one that is written.
+/// Settings with the path of an input file, and of an output file.
 const READ: [&str; 5] = ["model", "budget", "tokenizer", "labels", "test-labels"];
 const WRITTEN: [&str; 6] = ["out", "record", "cache", "image-cache", "events", "tensorboard"];
-/// Those of them that are relative to the run file.
+/// Output settings that are relative to the run file.
 const BESIDE: [&str; 2] = ["out", "record"];
-/// Settings whose value may be KIND:PATH.
+/// Settings with a value that may be KIND:PATH.
 const DATA: [&str; 2] = ["data", "test"];
 
-/// Extensions of files of settings in other languages.
+/// Extensions of settings files in other languages.
 const OTHERS: [&str; 6] = ["yaml", "yml", "json", "ini", "cfg", "conf"];
 
 fn extension(file: &Path) -> &str {
@@ -29,7 +30,7 @@ pub(super) fn is_run_file(file: &Path) -> bool {
     extension(file) == "toml" || OTHERS.contains(&extension(file))
 }
 
-/// The entries of a run file.
+/// Reads the entries of a run file.
 pub(super) fn checked(file: &Path) -> Result<Table, Failure> {
     if extension(file) != "toml" {
         let found = if file.exists() { "not a run file" } else { "there is no such file" };
@@ -39,7 +40,7 @@ pub(super) fn checked(file: &Path) -> Result<Table, Failure> {
     read(file)
 }
 
-/// The entries of a file in TOML, in its order.
+/// Reads the entries of a TOML file, in its order.
 pub(in crate::cli) fn read(file: &Path) -> Result<Table, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::in_file(file, "there is no such file; check the path"),
@@ -52,7 +53,7 @@ pub(in crate::cli) fn read(file: &Path) -> Result<Table, Failure> {
     })
 }
 
-/// The entries by the settings' own names, with paths as seen from the working directory.
+/// Returns the entries by setting name, with paths relative to the working directory.
 pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<Table, Failure> {
     let mut settings = Table::new();
     for (key, value) in entries {
@@ -79,7 +80,7 @@ pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<
     Ok(all)
 }
 
-/// The settings with other paths.
+/// Applies `moved` to the paths in the settings.
 pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathBuf) -> Table {
     for (key, value) in &mut settings {
         let key = key.as_str();
@@ -89,12 +90,12 @@ pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathB
             Some((kind, place)) if DATA.contains(&key) && kind != "memory" => {
                 format!("{kind}:{}", of(place).display()).into()
             }
-            // Names, or the file that has them. A comma in its path would make names of it.
+            // Names, or a file with names. A comma in its path would turn it into names.
             _ if key == "classes" && !text.contains(',') => match of(text).to_str() {
                 Some(moved) if !moved.contains(',') => moved.into(),
                 _ => continue,
             },
-            // An empty path is an error of its own.
+            // An empty path has its own error.
             _ if !text.is_empty() && (READ.contains(&key) || WRITTEN.contains(&key)) => path::value(&of(text)),
             _ => continue,
         };

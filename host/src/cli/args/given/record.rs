@@ -1,4 +1,4 @@
-//! The settings of a run in its output folder.
+//! Record of a run's settings in its output folder.
 
 use super::file::rebase;
 use super::state::NOT_KEPT;
@@ -8,14 +8,16 @@ use crate::cli::args::train::TrainArgs;
 use std::env;
 use std::path::{Component, Path, PathBuf, absolute};
 
-/// The file in an output folder that has the settings of its run.
+/// File with a run's settings in its output folder.
 pub(in crate::cli) const RECORD: &str = "config.toml";
 
-/// Settings of a run that its record leaves out.
+/// Settings that the record omits.
 const LEFT_OUT: [&str; 5] = ["record", "record-limit", "copy-model", "events", "tensorboard"];
 
-/// The settings of a run as a run file, which everybody may read. The path of a recording is secret and is left out. If the number of samples
-/// is declared, the counted number is left out. Paths are relative to the output folder, unless they were given as absolute.
+/// Returns the settings of a run as a run file, which is public.
+///
+/// The path of a recording is secret and is omitted. If the number of samples is declared, the counted number is
+/// omitted. Paths are relative to the output folder, unless they were given as absolute.
 pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
     let mut settings = table_of(args);
     let is_declared = settings.contains_key("dataset-size");
@@ -24,7 +26,7 @@ pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
         is_of_run && (key != "samples" || !is_declared)
     });
     let (here, out) = (env::current_dir()?, absolute(args.out())?);
-    // Links are followed before `..` is.
+    // Resolve links before `..`.
     let real = out.canonicalize().unwrap_or_else(|_| out.clone());
     let settings = rebase(settings, |path| match path.strip_prefix(&out) {
         Ok(inside) => inside.to_path_buf(),
@@ -34,7 +36,7 @@ pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
     Ok(format!("# The settings of this run. damper train {RECORD} --out DIR takes them again.\n{settings}"))
 }
 
-/// `path` as seen from the folder `out`. Both are absolute.
+/// Returns `path` relative to the folder `out`. Both are absolute.
 fn from(out: &Path, path: &Path) -> PathBuf {
     let shared = out.components().zip(path.components()).take_while(|(of_out, of_path)| of_out == of_path).count();
     let up = out.components().skip(shared).map(|_| Component::ParentDir);

@@ -1,16 +1,16 @@
-//! Settings that must be given, and those that exclude or need each other.
+//! Rules on settings: required settings, exclusions and dependencies.
 
 use super::table::OF_PRIVATE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use toml::Table;
 
-/// Settings that must be given.
+/// Required settings.
 const REQUIRED: [&str; 5] = ["out", "data", "batch-size", "epochs", "lr"];
-/// Settings that must be given unless one of others is.
+/// Settings that are required unless an alternative is given.
 const UNLESS: [(&str, &[&str]); 2] =
     [("epsilon", &["noise-multiplier", "equation-6", "not-private"]), ("delta", &["noise-multiplier", "not-private"])];
-/// Settings, and those that cannot be given with them.
+/// Settings, and the settings that exclude them.
 const EXCLUDES: [(&str, &[&str]); 10] = [
     ("epsilon", &["noise-multiplier"]),
     ("equation-6", &["epsilon", "noise-multiplier"]),
@@ -21,7 +21,7 @@ const EXCLUDES: [(&str, &[&str]); 10] = [
     ("adaptive-fir", &["filter"]),
     ("no-bias-correction", &["adaptive-fir"]),
     ("kappa", &["gain-recursion"]),
-    // Programs give it: last, so that an error is first of what their users give.
+    // Programs give this setting. It is last, so that errors first name settings that their users gave.
     ("parameter", &["only", "freeze", "tie", "untie"]),
 ];
 /// Settings, and the setting that each requires.
@@ -40,20 +40,20 @@ const NEEDS: [(&str, &str); 12] = [
     ("norm-weight", "adagrad-norm"),
 ];
 
-/// Fails as the parser does.
+/// Checks the rules, with the errors of the parser.
 pub(super) fn check(given: &Table, train: &mut Command) -> Result<(), Error> {
     exclusions(given, train)?;
     complete(lacking(given).into_iter().chain(missing(given)).collect(), train)
 }
 
-/// [`check`], for a run whose model is not named.
+/// As [`check`], for a run without a model name.
 pub(super) fn check_but_model(given: &Table, train: &mut Command) -> Result<(), Error> {
     let mut given = given.clone();
     given.insert("model".into(), "".into());
     check(&given, train)
 }
 
-/// Fails as the parser does, of the settings of a model alone: subcommands without a run share them.
+/// Checks only the settings of a model, with the errors of the parser. Subcommands without a run share them.
 pub(in crate::cli) fn check_model(given: &Table, command: &mut Command) -> Result<(), Error> {
     let of_model = |key: &&str| key.starts_with("lora") || ["parameter", "only"].contains(key);
     let mut of = given.clone();
@@ -79,13 +79,13 @@ fn exclusions(given: &Table, command: &mut Command) -> Result<(), Error> {
     Err(error)
 }
 
-/// Settings that others need, and that are not given.
+/// Returns the settings that others need and that are missing.
 fn lacking(given: &Table) -> Vec<&'static str> {
     let has = |key: &str| given.contains_key(key);
     NEEDS.iter().filter(|(key, other)| has(key) && !has(other)).map(|(_, other)| *other).collect()
 }
 
-/// Required settings that are not given.
+/// Returns the required settings that are missing.
 fn missing(given: &Table) -> Vec<&'static str> {
     let has = |key: &&str| given.contains_key(*key);
     let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(&has));
@@ -93,7 +93,7 @@ fn missing(given: &Table) -> Vec<&'static str> {
     REQUIRED.into_iter().filter(|key| !has(key)).chain(unless.map(|(key, _)| *key)).chain(model).collect()
 }
 
-/// The flag of a setting with its value, as the parser shows it.
+/// Returns the flag of a setting with its value, as the parser shows it.
 fn shown(command: &Command, key: &str) -> String {
     let id = key.replace('-', "_");
     command
@@ -102,7 +102,7 @@ fn shown(command: &Command, key: &str) -> String {
         .map_or_else(|| format!("--{key}"), |arg| arg.clone().required(true).to_string())
 }
 
-/// Fails unless nothing is missing.
+/// Fails if settings are missing.
 fn complete(missing: Vec<&str>, command: &mut Command) -> Result<(), Error> {
     if missing.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The settings of a run in its private state, for `--resume`.
+//! Settings of a run in its private state, for `--resume`.
 
 use super::fault::Fault;
 use super::file::rebase;
@@ -12,13 +12,14 @@ use damper_train::{Checkpoint, Invocation};
 use std::path::{Path, PathBuf, absolute};
 use toml::Table;
 
-/// Settings that may be given together with --resume. They change no bit.
+/// Settings that are allowed together with --resume. They change no bit.
 const FREE: [&str; 8] =
     ["alone", "json", "quiet", "workers", "checkpoint-every", "events", "tensorboard", "shard-data"];
 /// Settings of a call, not of its run: outputs, messages, launcher.
 pub(in crate::cli) const NOT_KEPT: [&str; 4] = ["out", "alone", "json", "quiet"];
 
-/// The settings of the run in `out`, with those of `given` that may be given again. The table has paths as they were given.
+/// Returns the settings of the run in `out`, overridden by the allowed settings of `given`. The table has paths as they
+/// were given.
 pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) -> Result<(TrainArgs, Table), Fault> {
     let own = table_of(given);
     if let Some(key) = own.keys().find(|key| !FREE.contains(&key.as_str())) {
@@ -33,7 +34,7 @@ pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) ->
     }
     let invocation = Checkpoint::invocation(&out.join("checkpoint")).map_err(Failure::from)?;
     let settings = of_invocation(&invocation, train)?;
-    // If it is gone, relative paths are those of the folder here; data and model are compared with the run's.
+    // If the folder is gone, relative paths are resolved here. Data and model are compared with the run's.
     let folder = Some(PathBuf::from(&invocation.folder)).filter(|folder| folder.is_dir());
     let whole = folder.map_or(settings.clone(), |folder| rebase(settings.clone(), |path| folder.join(path)));
     let all = overlaid(whole, own.clone());
@@ -45,7 +46,7 @@ pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) ->
     Ok((args, overlaid(settings, own)))
 }
 
-/// The settings of a run for its state, and the folder that their paths are relative to.
+/// Returns the settings of a run for its state, and the folder of their relative paths.
 pub(in crate::cli) fn invocation(args: &TrainArgs, charge: Option<u64>) -> Result<Invocation, Failure> {
     let folder = std::env::current_dir()?.to_string_lossy().into_owned();
     let mut settings = table_of(args);
@@ -53,11 +54,11 @@ pub(in crate::cli) fn invocation(args: &TrainArgs, charge: Option<u64>) -> Resul
     Ok(Invocation { folder, args: vec![], settings, charge })
 }
 
-/// The settings of the run with this invocation.
+/// Returns the settings of the run with this invocation.
 fn of_invocation(invocation: &Invocation, train: &Command) -> Result<Table, Failure> {
     Ok(match &invocation.args[..] {
         [] => invocation.settings.clone(),
-        // Of an earlier version, which kept flags.
+        // From an earlier version, which stored flags.
         args => table_of(&of_args(args, train)?),
     })
 }

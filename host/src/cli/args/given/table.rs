@@ -1,4 +1,4 @@
-//! Settings as a table, whose keys are flags without dashes.
+//! Settings as a table, with the flags without dashes as keys.
 
 use super::fault::{KeyFault, KeyFaultKind};
 use super::value::{WrongValue, entries};
@@ -9,7 +9,7 @@ use schemars::schema_for;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// Settings that set the noise. A later setting overrides the others.
+/// Settings that determine the noise. A later setting overrides the others.
 const EITHER: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
 /// Settings of a private run, which `not-private` overrides.
@@ -27,7 +27,7 @@ pub(in crate::cli) const OF_PRIVATE: [&str; 11] = [
     "truncate",
 ];
 
-/// The settings that `args` were given, without those of the call itself.
+/// Returns the settings in `args`, without those of the call itself.
 pub(in crate::cli) fn table_of(args: &TrainArgs) -> Table {
     let mut table = Table::try_from(args).expect("settings are a table");
     table.retain(|_, value| match value {
@@ -38,18 +38,18 @@ pub(in crate::cli) fn table_of(args: &TrainArgs) -> Table {
     table
 }
 
-/// The settings in `table`. `train` is the subcommand's description.
+/// Reads the settings in `table`. `train` is the subcommand's description.
 pub(in crate::cli) fn of_table(table: &Table, train: &Command) -> Result<TrainArgs, KeyFault> {
     let mut settings = Table::new();
     for (key, value) in table {
         let at = |kind| KeyFault { key: key.clone(), kind };
         let name = argument(train, key).ok_or_else(|| at(KeyFaultKind::Unknown))?;
-        // Alone, so that an error is of this key.
+        // Check each key separately, so that an error names it.
         check(&name, value)
             .map_err(|wrong| at(KeyFaultKind::Value(Box::new(value.clone()), wrong.instead(wanted(&name)))))?;
         settings.insert(name, value.clone());
     }
-    // Each alone is right.
+    // Each setting was checked separately.
     Ok(TrainArgs::deserialize(settings).expect("settings are read one by one"))
 }
 
@@ -59,7 +59,7 @@ fn check(key: &str, value: &Value) -> Result<(), WrongValue> {
     TrainArgs::deserialize(entries(one)).map(drop)
 }
 
-/// The kind of value that the setting `key` takes, from its schema.
+/// Returns the kind of value for the setting `key`, from its schema.
 fn wanted(key: &str) -> &'static str {
     let schema = schema_for!(TrainArgs);
     let types = schema.as_value().pointer(&format!("/properties/{key}/type")).cloned().unwrap_or_default();
@@ -72,7 +72,7 @@ fn wanted(key: &str) -> &'static str {
     }
 }
 
-/// Lays `own` over the settings in `below`.
+/// Merges `own` over the settings in `below`.
 pub(in crate::cli) fn overlaid(mut below: Table, own: Table) -> Table {
     if EITHER.iter().any(|key| own.contains_key(*key)) {
         EITHER.iter().for_each(|key| drop(below.remove(*key)));

@@ -1,4 +1,4 @@
-//! A value of a setting, read by serde with errors that have a kind.
+//! A value of a setting, which serde reads with typed errors.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Error, Expected, IntoDeserializer, Unexpected, Visitor};
@@ -6,17 +6,17 @@ use serde::{Deserializer, forward_to_deserialize_any};
 use std::fmt;
 use toml::{Table, Value};
 
-/// Why a value was refused.
+/// Reason why a value was rejected.
 #[derive(Debug)]
 pub(in crate::cli) enum WrongValue {
     /// It has another type than the setting.
     Type,
-    /// The remedy.
+    /// The fix.
     Said(String),
 }
 
 impl WrongValue {
-    /// The remedy as text. A value of another type should have been `wanted`.
+    /// Returns the fix as text. `wanted` is the expected type.
     pub(in crate::cli) fn instead(self, wanted: &str) -> String {
         match self {
             Self::Said(text) => text,
@@ -113,7 +113,7 @@ impl<'de> Deserializer<'de> for Given {
     }
 }
 
-/// The entries of a table to read.
+/// Returns the entries of a table to read.
 pub(super) fn entries<'de>(table: Table) -> MapDeserializer<'de, impl Iterator<Item = (String, Given)>, WrongValue> {
     MapDeserializer::new(table.into_iter().map(|(key, value)| (key, Given(value))))
 }

@@ -1,4 +1,5 @@
-//! Settings as words of a command line: for people who read a record, and for states of versions that kept them so.
+//! Settings as command-line arguments: for readers of a record, and for states of earlier versions that stored them in
+//! this form.
 
 use crate::cli::Failure;
 use crate::cli::args::text::written;
@@ -9,7 +10,7 @@ use toml::{Table, Value};
 /// Flags that are not settings.
 const OF_CALL: [&str; 3] = ["help", "resume", "version"];
 
-/// The name of the setting that `key` stands for: its own, or one that it had before.
+/// Returns the setting with the name `key`, now or in an earlier version.
 pub(in crate::cli) fn argument(train: &Command, key: &str) -> Option<String> {
     if key == "model" {
         return Some(key.into());
@@ -18,14 +19,14 @@ pub(in crate::cli) fn argument(train: &Command, key: &str) -> Option<String> {
     (!OF_CALL.contains(&name)).then(|| name.to_owned())
 }
 
-/// The argument that is named `key`, or was before.
+/// Returns the argument with the name `key`, now or in an earlier version.
 pub(in crate::cli) fn find<'a>(train: &'a Command, key: &str) -> Option<&'a Arg> {
     let has =
         |arg: &&Arg| arg.get_long() == Some(key) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&key));
     train.get_arguments().find(has)
 }
 
-/// The message about a key without a setting.
+/// Returns the message about an unknown key.
 pub(in crate::cli) fn unknown(train: &Command, key: &str) -> String {
     let with_dashes = key.replace('_', "-");
     if with_dashes != key && argument(train, &with_dashes).is_some() {
@@ -34,7 +35,7 @@ pub(in crate::cli) fn unknown(train: &Command, key: &str) -> String {
     format!("unknown key `{key}`: damper train --help lists the flags")
 }
 
-/// `settings` as words: `--flag=value`, as often as needed, and the model at the end.
+/// Returns `settings` as arguments: `--flag=value`, repeated as needed, with the model last.
 pub(in crate::cli) fn words(settings: &Table, train: &Command) -> Vec<String> {
     let mut words = Vec::new();
     let mut model = None;
@@ -55,7 +56,8 @@ pub(in crate::cli) fn words(settings: &Table, train: &Command) -> Vec<String> {
     words
 }
 
-/// The settings of the words that an earlier version kept, `--model-file=` among them. A run file stands before the model that it names.
+/// Parses the arguments that an earlier version stored, including `--model-file=`. A run file precedes the model that
+/// it names.
 pub(in crate::cli) fn of_args(args: &[String], train: &Command) -> Result<TrainArgs, Failure> {
     let model = args.iter().rev().find_map(|arg| arg.strip_prefix("--model-file="));
     let flags = args.iter().filter(|arg| !arg.starts_with("--model-file=")).map(String::as_str);

@@ -1,4 +1,5 @@
-//! The model's flags as words, in which a federation's plan holds them: all devices read and differentiate the model by the same.
+//! The model's flags as arguments, as a federation's plan stores them. All devices read and differentiate the model by
+//! the same flags.
 
 use super::ModelArgs;
 use clap::Parser;
@@ -11,7 +12,8 @@ struct Words {
 }
 
 impl ModelArgs {
-    /// The words that give these settings; none for the defaults. What changes no value, only the memory that is used, is left out.
+    /// Returns the arguments that give these settings, without the defaults. Settings that only change memory use are
+    /// omitted.
     pub(in crate::cli) fn words(&self) -> Vec<String> {
         let Self {
             loss,
@@ -91,11 +93,11 @@ impl ModelArgs {
         words
     }
 
-    /// The settings that `words` give.
+    /// Parses the settings in `words`.
     ///
     /// # Errors
     ///
-    /// They are no flags of a model.
+    /// They are not flags of a model.
     pub(in crate::cli) fn of_words(words: &[String]) -> Result<Self, String> {
         let parsed = Words::try_parse_from(std::iter::once("model").chain(words.iter().map(String::as_str)));
         parsed.map(|words| words.options).map_err(|error| error.to_string().lines().next().unwrap_or_default().into())

@@ -79,26 +79,29 @@ damper epsilon DIR/ledgers/0001 gives their epsilon.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct CompareArgs {
-    /// The file that says what to compare
+    /// The file with the methods and settings to compare
     #[arg(value_name = "COMPARE.toml")]
     pub(super) file: PathBuf,
-    /// Folder for the outputs, instead of the file's `out`; one of an earlier start of this comparison is gone on with
+    /// Folder for the outputs, instead of the file's `out`. A folder of an earlier start of this comparison is
+    /// continued
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Charges each run, tuning runs too, against the budget of a data set, instead of the file's `budget`; needs `samples`
+    /// Charges each run, including tuning runs, against the budget of a data set, instead of the file's `budget`. Needs
+    /// `samples`
     #[arg(long, value_name = "FILE")]
     pub(super) budget: Option<PathBuf>,
-    /// Goes on with the comparison in the folder, and refuses a folder without one
+    /// Continues the comparison in the folder. It is an error if the folder has none
     #[arg(long)]
     pub(super) resume: bool,
-    /// Tunes in private, by searches whose number of candidates is drawn from geometric:G, logarithmic:G, negative-binomial:SHAPE,G or
-    /// poisson:MEAN, instead of the file's `tune-private`
+    /// Tunes in private, by searches whose number of candidates is drawn from geometric:G, logarithmic:G,
+    /// negative-binomial:SHAPE,G or poisson:MEAN, instead of the file's `tune-private`
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(super) tune_private: Option<CandidateCount>,
-    /// Runs at a time [default: as many as there are processors; one if the file has `workers`]
+    /// Concurrent runs [default: the number of processors, or 1 if the file has `workers`]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add up
+    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add
+    /// up
     #[arg(long)]
     pub(super) alone: bool,
     /// Prints the comparison as one JSON object on standard output, and nothing else there

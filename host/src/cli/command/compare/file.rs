@@ -1,7 +1,7 @@
-//! `compare.toml`: what is compared, in the flags of `damper train`.
+//! `compare.toml`: the comparison, in the flags of `damper train`.
 //!
-//! Every run is a command line of `damper train` that goes through its parser: what `train` takes can be compared, and
-//! what it refuses is refused here in the same words. All of the file is checked before the first run.
+//! Every run is a command line of `damper train`, and its parser reads it. So a comparison accepts and rejects the same
+//! settings, with the same messages. The whole file is checked before the first run.
 
 use super::count::count;
 use crate::cli::args::given;
@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// Keys that stand at the top alone.
+/// Keys that are allowed only at the top.
 const TOP: [&str; 11] = [
     "out",
     "budget",
@@ -36,21 +36,21 @@ const TOP: [&str; 11] = [
 ];
 const BUDGETS: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
-/// Why nothing can be compared.
+/// Error for data without held-out samples.
 pub(super) const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
 
-/// The content of the file.
+/// Content of the file.
 pub(super) struct Read {
     pub(super) plan: ComparisonPlan,
     pub(super) out: PathBuf,
-    /// The budget of the data set.
+    /// Budget of the data set.
     pub(super) budget: Option<PathBuf>,
     pub(super) json: bool,
     pub(super) quiet: bool,
 }
 
-/// Reads and checks `file`; `out` is the command line's folder, `budget` its budget of the data set, and `candidates` how many a private search
-/// draws.
+/// Reads and checks `file`. The command line gives the folder `out`, the `budget` of the data set, and the `candidates`
+/// of a private search.
 pub(super) fn read(
     file: &Path,
     out: Option<&Path>,
@@ -127,7 +127,7 @@ pub(super) fn read(
     Ok(Read { plan, out, budget: reader.budget, json, quiet })
 }
 
-/// The command line of a run, parsed as that of `damper train`, and its model.
+/// Parses the command line of a run as that of `damper train`, and returns it with its model.
 pub(super) fn parse(flags: &[String], budget: Option<&Path>, out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
     let model = flags.iter().find_map(|flag| flag.strip_prefix("--model-file="));
     let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model, such as model = \"FILE.onnx\""))?);
@@ -149,13 +149,13 @@ fn command() -> clap::Command {
     command.find_subcommand("train").expect("there is a subcommand train").clone()
 }
 
-/// The first line of a method's table.
+/// Returns the first line of a method's table.
 fn heading(label: &str) -> String {
     let bare = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if bare { format!("[method.{label}]") } else { format!("[method.{label:?}]") }
 }
 
-/// Returns true if a flag's one value is a list, as `--betas B1,B2` has, or it may be repeated.
+/// Returns true if a flag's value is a list, as `--betas B1,B2`, or if the flag may be repeated.
 fn takes_list(arg: &Arg) -> bool {
     let names = arg.get_value_names().unwrap_or_default();
     matches!(arg.get_action(), ArgAction::Append) || names.iter().any(|name| name.contains(','))
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Ok(Budgets { flag, values })
     }
 
-    /// The private search for settings that the file asks for, if it does.
+    /// Returns the private search for settings, if the file asks for one.
     fn search(&self, table: &Table, candidates: Option<CandidateCount>) -> Result<Option<SearchPlan>, Failure> {
         let of_file = match table.get("tune-private") {
             None => None,
@@ -277,7 +277,7 @@ impl Reader<'_> {
             merged.insert(key.clone(), value.clone());
         }
         if !merged.contains_key("method") {
-            // The label, which then must be a method's name.
+            // The label, which must then be the name of a method.
             let value = Value::String(label.into());
             self.settings(label, "method", &value).map_err(|_| {
                 self.failure(format!(
@@ -304,8 +304,8 @@ impl Reader<'_> {
         Ok(ComparisonMethod { label: label.into(), settings, own, model })
     }
 
-    /// The values to choose from that `key = value` gives: one, or those of a list where the flag takes one value.
-    /// `label` is the method in whose table it stands; empty: at the top.
+    /// Returns the candidate values of `key = value`: one, or the items of a list if the flag takes a single value.
+    /// `label` is the method of the table, or empty at the top.
     fn settings(&self, label: &str, key: &str, value: &Value) -> Result<Vec<Setting>, Failure> {
         let place = if label.is_empty() { String::new() } else { format!("{}: ", heading(label)) };
         let Some(name) = given::argument(&self.train, key) else {
@@ -335,8 +335,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses every method's command lines, each value to choose from once, and reads every model with its data once. What
-    /// that finds is wrong with the file; what depends on the budget is a refusal in the table.
+    /// Parses every method's command lines, with each candidate value once, and reads every model with its data once.
+    /// Errors here concern the file. Errors that depend on the budget appear in the table.
     fn try_all(&self, plan: &ComparisonPlan) -> Result<(), Failure> {
         let mut read = BTreeSet::new();
         for method in &plan.methods {
@@ -363,7 +363,7 @@ impl Reader<'_> {
                     ));
                 }
                 let source = args.source(model.clone());
-                // With a budget, data is read only by runs that are charged.
+                // With a budget, only charged runs read the data.
                 if self.budget.is_none() && read.insert(format!("{source:?}")) {
                     let parts = train::read(&source);
                     let parts = parts.map_err(|error| self.of_method(method, Failure::in_model(&model, error)))?;

@@ -8,26 +8,26 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Trains in this process.
+/// Trainer of a comparison, in this process.
 pub(super) struct Runner<'a> {
     pub(super) out: &'a Path,
-    /// The command line, for threads other than that of the command.
+    /// Command line, for threads other than that of the command.
     pub(super) command: Vec<String>,
-    /// What the budgets are.
+    /// Kind of the budgets.
     pub(super) budget: &'static str,
-    /// The budget of the data set.
+    /// Budget of the data set.
     pub(super) budget_file: Option<&'a Path>,
     pub(super) watch: Watch,
-    /// The workers of a run that names none.
+    /// Number of workers of a run without that setting.
     pub(super) workers: Option<NonZeroUsize>,
-    /// The private search for settings, if the file asks for one.
+    /// Private search for settings, if the file asks for one.
     pub(super) search: Option<SearchPlan>,
     pub(super) settings: SettingsOf<'a>,
-    /// Held while a run's folder is made.
+    /// Locked while a run's folder is created.
     pub(super) folders: Mutex<()>,
 }
 
-/// The settings of a method's candidates, in words.
+/// Settings of a method's candidates, as text.
 pub(super) struct SettingsOf<'a>(pub(super) &'a ComparisonPlan);
 
 impl SettingsOf<'_> {
@@ -36,7 +36,7 @@ impl SettingsOf<'_> {
     }
 }
 
-/// The figures of a run as it reports them.
+/// Returns the figures in the report of a run.
 pub(super) fn figures(report: TrainReport) -> Result<ComparisonFigures, Failure> {
     Ok(ComparisonFigures {
         test_accuracy: report.test.accuracy,

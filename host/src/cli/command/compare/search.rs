@@ -1,4 +1,4 @@
-//! A run of a comparison that is a private search: it is charged as a whole, and its best candidate is released.
+//! A run of a comparison that is a private search. It is charged as a whole, and its best candidate is released.
 
 use super::file;
 use super::runner::{Runner, figures};
@@ -19,20 +19,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-/// A held-out sample's loss counts as this much at most, above and below zero, where losses select.
+/// Bound on the magnitude of a held-out sample's loss, if losses select.
 const LOSS_BOUND: f32 = 10.0;
 
-/// A search that is charged.
+/// A charged search.
 pub(super) struct Search {
     settings: Vec<Settings>,
     search: SearchPlan,
     plan: RunPlan,
-    /// The plans of the candidates, one for each of the settings.
+    /// Plans of the candidates, one for each of the settings.
     plans: Vec<RunPlan>,
     charge: Charge,
 }
 
-/// One of the settings that a search draws from.
+/// Settings that a search can draw.
 struct Settings {
     source: InputFiles,
     config: TrainConfig,
@@ -101,7 +101,7 @@ impl Runner<'_> {
         }
         let charge = args.charge_plan("compare", &plan)?;
         let search = Search { settings, search, plan, plans, charge };
-        // Whatever would fail in a candidate is found out before the search is paid for. No candidate is drawn for it.
+        // Detect errors of a candidate before the search is charged. No candidate is drawn for this.
         let rehearsed = (0..search.settings.len()).try_for_each(|at| search.rehearse(at));
         if let Err(failure) = rehearsed {
             search.narrow(None);
@@ -110,7 +110,7 @@ impl Runner<'_> {
         Ok(search)
     }
 
-    /// Searches, once the search is charged. `paid` is the folder of its ledger.
+    /// Runs the charged search. `paid` becomes the folder of its ledger.
     pub(super) fn search(
         &self,
         task: &Task,
@@ -128,7 +128,7 @@ impl Runner<'_> {
         let mut best: Option<Best> = None;
         for candidate in candidates(search.search.candidates, search.settings.len(), task.seed)? {
             let Some(found) = search.candidate(candidate, &checkpoint)? else { continue };
-            // The first of equals.
+            // The first of equal candidates.
             if best.as_ref().is_none_or(|best| found.score > best.score) {
                 best = Some(found);
             }
@@ -161,7 +161,7 @@ impl Runner<'_> {
 }
 
 impl Search {
-    /// Prepares a run of one of the settings, with what is held out for the figures.
+    /// Prepares a run with one of the settings, and the held-out samples for the figures.
     fn prepare(&self, at: usize, seed: Option<u64>) -> Result<(Run, damper_data::Split), Failure> {
         let Settings { source, config, split_seed } = &self.settings[at];
         let config = TrainConfig { seed, ..config.clone() };
@@ -191,7 +191,7 @@ impl Search {
         Ok((run, test))
     }
 
-    /// Prepares and rehearses a run of one of the settings.
+    /// Prepares and self-tests a run with one of the settings.
     fn rehearse(&self, at: usize) -> Result<(), Failure> {
         let Settings { source, config, .. } = &self.settings[at];
         let (run, _) = self.prepare(at, config.seed)?;
@@ -202,13 +202,13 @@ impl Search {
     fn candidate(&self, candidate: Candidate, checkpoint: &Path) -> Result<Option<Best>, Failure> {
         let source = &self.settings[candidate.settings].source;
         let (run, test) = self.prepare(candidate.settings, candidate.seed)?;
-        // Its ledger is that of the search: what it writes here as it trains is as secret as the data, and goes.
+        // The search has the ledger. The candidate's own files are as secret as the data, and are removed.
         let scratch = checkpoint.join("candidate");
         if scratch.exists() {
             fs::remove_dir_all(&scratch)?;
         }
         create_private_folder(&scratch)?;
-        // Progress would show how many candidates there are.
+        // Progress would show the number of candidates.
         let trained = train::run(&run, &scratch, &mut ());
         fs::remove_dir_all(&scratch)?;
         let outcome = match trained {
@@ -220,13 +220,13 @@ impl Search {
         Ok(Some(Best { score, settings: candidate.settings, run, outcome, test }))
     }
 
-    /// Of its charge everything stays once its ledger is written, and nothing before.
+    /// Keeps the whole charge if the ledger is written, and otherwise returns it.
     pub(super) fn narrow(self, paid: Option<&Path>) {
         self.charge.narrow(paid);
     }
 }
 
-/// The plan of a search on `samples` samples, those of its candidates, and their ε if the budget is one.
+/// Returns the plan of a search on `samples` samples, the plans of its candidates, and their ε if the budget is an ε.
 fn planned(
     settings: &[Settings],
     SearchPlan { candidates, .. }: SearchPlan,
@@ -251,7 +251,8 @@ fn planned(
         let plans = plans(&all, None)?;
         return Ok((of_search(&plans)?, plans, None));
     };
-    // Most candidates differ in what has no price. Of those whose events agree at one ε, one is priced at the others.
+    // Most candidates differ only in settings without a privacy cost. Candidates with equal events at one ε also agree
+    // at others, so only one of them is accounted.
     let guesses = plans(&all, Some(target / 3.0))?;
     let is_first = |at: &usize| guesses[..*at].iter().all(|other| other.events != guesses[*at].events);
     let different: Vec<usize> = all.iter().copied().filter(is_first).collect();

@@ -1,4 +1,4 @@
-//! Progress of a comparison on standard error: a line a run, and on a terminal a bar within it.
+//! Progress of a comparison on standard error: a line for each run, and on a terminal a bar within it.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::progress::duration;
@@ -11,29 +11,29 @@ use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// The watcher of a comparison.
+/// Observer of a comparison.
 pub(super) struct Watch {
     quiet: bool,
-    /// Who hears of rows.
+    /// Destination of warnings about rows.
     of_rows: RowWarnings,
-    /// On a terminal, if runs go one after another.
+    /// Progress bar on a terminal, if runs are sequential.
     bar: Option<ProgressBar>,
     heard: Mutex<Heard>,
 }
 
-/// What was said before.
+/// Messages shown so far.
 #[derive(Default)]
 struct Heard {
-    /// What was last told of the backend.
+    /// Last message about the backend.
     backend: String,
-    /// What was warned of.
+    /// Warnings shown so far.
     warned: Vec<String>,
 }
 
-/// The watcher of one run.
+/// Observer of one run.
 pub(super) struct RunWatch<'a> {
     watch: &'a Watch,
-    /// Which run it is, of how many.
+    /// Number of the run, and total number of runs.
     run: String,
 }
 
@@ -61,7 +61,8 @@ impl Watch {
         }
     }
 
-    /// A comparison of `runs` begins; so many are in the journal, and so many more have paid for steps.
+    /// Starts a comparison of `runs` runs. The journal has `journal` of them, and `unfinished` others have charged
+    /// steps.
     pub(super) fn begins(&self, runs: usize, journal: usize, unfinished: usize) {
         let from =
             if journal > 0 { format!("; {journal} finished before are looked up in runs.jsonl") } else { "".into() };
@@ -76,7 +77,7 @@ impl Watch {
         }
     }
 
-    /// Each warning once, however many runs have it.
+    /// Shows each warning once, even if several runs have it.
     pub(super) fn warn(&self, warnings: impl Iterator<Item = String>) {
         let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
         for warning in warnings {
@@ -87,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// A warning about rows, once.
+    /// Shows a warning about rows once.
     pub(super) fn of_rows(&self, text: &str) {
         let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
         if !warned.iter().any(|other| other == text) {
@@ -96,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// A run begins.
+    /// Starts a run.
     pub(super) fn run(&self, task: &Task, at: &Position, budget: &str) -> RunWatch<'_> {
         let what = match task.purpose {
             ComparisonPurpose::Final if !task.candidates.is_empty() => match task.seed {
@@ -120,7 +121,7 @@ impl Watch {
 }
 
 impl RunWatch<'_> {
-    /// The run ends.
+    /// Ends the run.
     pub(super) fn ends(&self, result: &Result<ComparisonFigures, String>) {
         if let Some(bar) = &self.watch.bar {
             bar.set_position(0);

@@ -1,4 +1,4 @@
-//! `damper federation apply`: the parameters of the next round from a round's sum.
+//! `damper federation apply`: computes the parameters of the next round from a round's sum.
 
 use super::common::{check_model, model_of_plan, read_params, read_plan};
 use crate::cli::args::model::ModelArgs;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 
-/// Moves the model's parameters by a round's sum. That costs no privacy: the sum is released.
+/// Updates the model's parameters by a round's sum. That costs no privacy, because the sum is released.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(super) struct ApplyArgs {
@@ -25,7 +25,8 @@ pub(super) struct ApplyArgs {
     /// The trained parameters of the round: float32 words, little-endian [default: the model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they are]
+    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they
+    /// are]
     #[arg(long, value_name = "FILE")]
     sum: Option<PathBuf>,
     /// The model with the parameters after this round
@@ -62,7 +63,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     }
     if let Some(sum) = sum {
         let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
-        // A later round's sum moves that round's parameters.
+        // A later round's sum updates that round's parameters.
         let round = Update::parse(&bytes).map_or(0, |sum| sum.header().round);
         if round > 0 && args.params.is_none() {
             return Err(Failure::usage(format!(

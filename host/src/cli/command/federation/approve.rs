@@ -1,4 +1,4 @@
-//! `damper federation approve`: shows a plan to the owner of a device, and records that the owner approves it.
+//! `damper federation approve`: shows a plan to the owner of a device, and records the owner's approval.
 
 use super::common::{Cost, cost_text, read_plan};
 use crate::cli::{Failure, answer, answer_json};
@@ -21,7 +21,8 @@ pub(super) struct ApproveArgs {
     /// The plan of the federation
     #[arg(value_name = "FEDERATION.json")]
     plan: PathBuf,
-    /// The device's folder, as for damper federation update; made if it is not there [default: prints, and records nothing]
+    /// The device's folder, as for damper federation update. Made if it is not there [default: prints, and records
+    /// nothing]
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
     /// Prints one JSON object
@@ -36,11 +37,11 @@ struct Approved<'a> {
     sha256: String,
     members: &'a [Member],
     learns: Vec<String>,
-    /// The folder that records it.
+    /// Folder of the record.
     approved_in: Option<String>,
 }
 
-/// The server's knowledge of a device, a sentence each.
+/// Returns the server's knowledge about a device, in sentences.
 fn learns(plan: &FederationPlan) -> Vec<String> {
     let mut learns = vec![match (plan.aggregation, plan.noise) {
         (Aggregation::Clear, DeviceNoise::Local) => {

@@ -1,4 +1,4 @@
-//! `damper federation check`: what depends on a device's rows, checked once before it joins, on the device.
+//! `damper federation check`: checks a device's rows once before it joins, on the device.
 
 use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use crate::cli::args::data::DataArgs;
@@ -9,7 +9,8 @@ use damper_federated::DeviceData;
 use damper_federation::{Unit, join};
 use std::path::PathBuf;
 
-/// Checks that a device's model and data fit the plan, without a request: its messages may name rows, and stay on the device.
+/// Checks that a device's model and data fit the plan, without a request. Its messages may name rows, and stay on the
+/// device.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(super) struct CheckArgs {
@@ -19,7 +20,8 @@ pub(super) struct CheckArgs {
     /// The model of the plan
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
+    /// With --unit user: a text file with the user of each training row, one name per line [default: all rows belong to
+    /// one user]
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// The device's folder, as for damper federation update: records that the data fits [default: records nothing]

@@ -1,4 +1,4 @@
-//! What the subcommands of `damper federation` read.
+//! Input files of the subcommands of `damper federation`.
 
 use crate::cli::args::data::DataArgs;
 use crate::cli::args::flags::with_flags;
@@ -15,13 +15,13 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// The plan in `file`.
+/// Reads the plan in `file`.
 pub(in crate::cli) fn read_plan(file: &Path) -> Result<FederationPlan, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
     FederationPlan::from_json(&bytes).map_err(|error| Failure::of_file(file, error))
 }
 
-/// Refuses a model that is not the plan's.
+/// Fails if the model is not the plan's.
 pub(super) fn check_model(plan: &FederationPlan, model: &Path) -> Result<(), Failure> {
     let digest = sha256(&fs::read(model).map_err(|error| Failure::of_file(model, error))?);
     if digest == plan.model_sha256 {
@@ -30,7 +30,7 @@ pub(super) fn check_model(plan: &FederationPlan, model: &Path) -> Result<(), Fai
     Err(Failure::in_file(model, "not the model of the plan, which is the same in all rounds; ask for it again"))
 }
 
-/// The flags by which the model is read: those of the plan. Flags that are given as well must be the same.
+/// Returns the flags for reading the model, which are the plan's. Flags that are also given must be equal.
 pub(super) fn model_of_plan(plan: &FederationPlan, given: &ModelArgs) -> Result<ModelArgs, Failure> {
     let words = given.words();
     if !words.is_empty() && words != plan.model_flags {
@@ -46,7 +46,8 @@ pub(super) fn model_of_plan(plan: &FederationPlan, given: &ModelArgs) -> Result<
     Ok(options)
 }
 
-/// The trained parameters in `file`: float32 words, little-endian. What is no such word is left out: their number is wrong then.
+/// Reads the trained parameters in `file`: little-endian float32 values. An incomplete value at the end is dropped, and
+/// the number of parameters is then wrong.
 pub(in crate::cli) fn read_params(file: &Path) -> Result<Vec<f32>, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
     let (words, rest) = bytes.as_chunks();
@@ -60,7 +61,7 @@ pub(in crate::cli) struct Cost {
     epsilon: FederationEpsilon,
     delta: f64,
     unit: Unit,
-    /// Units that are all there or none of them; none for one.
+    /// Size of a group that is present or absent as a whole. `None` for one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<u32>,
     run: RunKind,
@@ -68,12 +69,12 @@ pub(in crate::cli) struct Cost {
 }
 
 impl Cost {
-    /// Of `plan`, for one unit.
+    /// Returns the cost of `plan` for one unit.
     pub(in crate::cli) fn of(plan: &FederationPlan) -> Result<Self, Failure> {
         Self::of_group(plan, None)
     }
 
-    /// Of `plan`, for so many units together.
+    /// Returns the cost of `plan` for a group of units.
     pub(in crate::cli) fn of_group(plan: &FederationPlan, group: Option<NonZeroU32>) -> Result<Self, Failure> {
         let group = group.filter(|size| *size > NonZeroU32::MIN);
         let cost = plan.epsilon_of_group(plan.rounds, group.unwrap_or(NonZeroU32::MIN))?;
@@ -88,7 +89,7 @@ impl Cost {
     }
 }
 
-/// `cost`, that of `plan`, in words.
+/// Formats `cost`, the cost of `plan`.
 pub(in crate::cli) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String {
     let protects = match (plan.unit, cost.group) {
         (Unit::Sample, None) => "one sample, there or not".into(),
@@ -116,7 +117,7 @@ pub(in crate::cli) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String {
     )
 }
 
-/// ε to each party, a line each.
+/// Formats ε for each party, a line each.
 pub(in crate::cli) fn parties(plan: &FederationPlan, epsilon: &FederationEpsilon) -> String {
     let colluders = match plan.colluders {
         0 => String::new(),
@@ -172,7 +173,7 @@ pub(super) fn read_device(
     Ok(read)
 }
 
-/// The users of the rows of `read`.
+/// Returns the users of the rows of `read`.
 pub(super) fn read_users(file: Option<&Path>, read: &ModelAndData, plan: &FederationPlan) -> Result<Users, Failure> {
     let rows = read.data.train.len();
     match file {

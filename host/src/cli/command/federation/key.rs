@@ -1,4 +1,4 @@
-//! `damper federation key`: makes the key that signs a device's updates.
+//! `damper federation key`: generates the key that signs a device's updates.
 
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
@@ -16,7 +16,7 @@ openssl genpkey -algorithm ed25519 writes it.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct KeyArgs {
-    /// The new file, which its owner alone can read
+    /// The new file, which only its owner can read
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
     /// Prints one JSON object

@@ -1,4 +1,4 @@
-//! `damper federation plan`: fixes what all sides of a federation must agree on, before data is read.
+//! `damper federation plan`: fixes the settings that all sides of a federation must share, before data is read.
 
 use super::common::{Cost, cost_text};
 use crate::cli::args::data::Names;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes the plan that devices and server are given, and says what its rounds cost.
+/// Writes the plan for devices and server, and prints the epsilon of its rounds.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(super) struct PlanArgs {
@@ -26,47 +26,52 @@ pub(super) struct PlanArgs {
     /// The plan
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// What is protected: `sample`, a sample's gradient is clipped; `user`, what a user's local steps change is clipped once
+    /// Unit of protection: `sample`, a sample's gradient is clipped, or `user`, the effect of a user's local steps is
+    /// clipped once
     #[arg(long, value_name = "sample|user", default_value = "sample")]
     unit: UnitArg,
-    /// The noise of a device: `local`, all of it, so that an update is private for whoever reads it; `shares`, a part of it, so that the
-    /// sum of the smallest cohort, less its colluders, has all, for secure aggregation or a trusted server
+    /// Noise of a device. `local`: all of it, so that an update is private for every reader. `shares`: a part of it.
+    /// The sum of the smallest cohort, without its colluders, then has all noise, for secure aggregation or a trusted
+    /// server
     #[arg(long, value_name = "local|shares", default_value = "local")]
     noise: NoiseArg,
     /// Standard deviation of the noise in units of the clip: of an update, or with shares of the smallest cohort's sum
     #[arg(long, value_name = "S")]
     noise_multiplier: f64,
-    /// Probability of each unit in each round; a device draws its own units
+    /// Probability of each unit in each round. A device draws its own units
     #[arg(long, value_name = "Q", default_value_t = 1.0)]
     sampling_rate: f64,
-    /// Rounds, all of which are priced
+    /// Rounds, all of which are accounted
     #[arg(long, value_name = "T")]
     rounds: u32,
     /// Devices, numbered from 1 [default: the members]
     #[arg(long, value_name = "N", required_unless_present = "members")]
     devices: Option<u32>,
-    /// A text with a line for each device, in the order of their numbers: the public key that damper federation key prints, and a name. Each
-    /// device signs its updates, and speaks for itself alone
+    /// A text file with a line for each device, in the order of their numbers: the public key that damper federation
+    /// key prints, and a name. Each device signs its updates, and only its own
     #[arg(long, value_name = "FILE")]
     members: Option<PathBuf>,
-    /// The fewest devices whose sum is released [default: all]
+    /// Smallest number of devices whose sum is released [default: all]
     #[arg(long, value_name = "N")]
     smallest_cohort: Option<u32>,
-    /// Devices among them that tell others their updates, or that add no noise, at most; epsilon of each party counts so many noises less
+    /// Largest number of devices in the cohort that share their updates with others, or that add no noise. Epsilon of
+    /// each party excludes their noise
     #[arg(long, value_name = "N", default_value_t = 0)]
     colluders: u32,
-    /// How updates become a sum: `clear`, the server reads and adds them; `prio`, two aggregators of which one is honest add secret shares
+    /// Aggregation of updates. `clear`: the server reads and adds them. `prio`: two aggregators add secret shares, and
+    /// one of them is honest
     #[arg(long, value_name = "clear|prio", default_value = "clear")]
     aggregation: AggregationArg,
-    /// Expected units of a device's draw: with the devices that took part, the divisor of the sum
+    /// Expected units of a device's draw. Times the number of devices in the round, it is the divisor of the sum
     #[arg(long, value_name = "B")]
     batch_size: u32,
-    /// Most units that a device draws in a round; its integers have room for so many, and larger ones are refused [default: for a device that
-    /// holds four times the expected number]
+    /// Largest number of units that a device draws in a round. Its integers have room for that many, and a larger draw
+    /// is an error [default: for a device that holds four times the expected number]
     #[arg(long, value_name = "N")]
     most_units: Option<u32>,
-    /// Seconds after a request at which a device answers, whatever it drew, so that the time of an answer does not show the draw; what is not
-    /// ready is noise alone [default: it answers when it is ready, and the server's epsilon is that of a sampling rate of 1]
+    /// Delay in seconds between a request and a device's answer, whatever it drew, so that the time does not show the
+    /// draw. A late update is noise alone [default: it answers when it is ready, and the server's epsilon is that of a
+    /// sampling rate of 1]
     #[arg(long, value_name = "S")]
     reply_seconds: Option<u32>,
     /// Largest Euclidean norm of one unit's contribution
@@ -75,7 +80,7 @@ pub(super) struct PlanArgs {
     /// The clip is 2^BITS grid units
     #[arg(long, value_name = "BITS", default_value_t = 16)]
     grid_bits: u32,
-    /// The server's learning rate; with users, 1 takes the mean of their parameters
+    /// The server's learning rate. With users, 1 takes the mean of their parameters
     #[arg(long, value_name = "LR", default_value_t = 1.0, value_parser = number32)]
     lr: f32,
     /// With --unit user: steps of SGD on a user's own samples in each round
@@ -84,21 +89,21 @@ pub(super) struct PlanArgs {
     /// With --unit user: the learning rate of these steps
     #[arg(long, value_name = "LR", requires = "local_steps", value_parser = number32)]
     local_lr: Option<f32>,
-    /// With --unit user: samples of such a step; all that a user has if they are fewer
+    /// With --unit user: samples of such a step. A user with fewer samples uses all of them
     #[arg(long, value_name = "B", requires = "local_steps")]
     local_batch: Option<u32>,
-    /// Delta; well below 1 / number of units
+    /// Delta, well below 1 / number of units
     #[arg(long, value_name = "D")]
     delta: f64,
-    /// The names of the columns of devices' tables, the label's among them, with commas between them, or a file with one a line: each device
-    /// matches its own by them [default: those that the model holds]
+    /// Names of the columns of devices' tables, including the label's, separated by commas, or a file with a name on
+    /// each line. Each device matches its own columns by them [default: those in the model]
     #[arg(long, value_name = "NAME,NAME,...|FILE")]
     columns: Option<Text<Names>>,
     /// The label's column among them [default: the last]
     #[arg(long, value_name = "COLUMN", requires = "columns")]
     label_column: Option<String>,
-    /// The names of the classes in the model's order, with commas between them, or a file with one a line: all devices number them so
-    /// [default: those that the model holds]
+    /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. All devices
+    /// number them in this order [default: those in the model]
     #[arg(long, value_name = "NAME,NAME,...|FILE")]
     classes: Option<Text<Names>>,
     /// Makes keys from a seed, so that the rounds can be repeated and nothing is private
@@ -142,7 +147,7 @@ struct Planned {
     out: String,
 }
 
-/// The names that are asked for, or those of the model; both if they are the same.
+/// Returns the requested names, or those of the model. If both are given, they must be equal.
 fn names(args: &PlanArgs, of_model: DataNames) -> Result<DataNames, Failure> {
     let table = args.columns.as_deref().map(|Names(columns)| TableNames {
         label: args.label_column.clone().or_else(|| columns.last().cloned()),

@@ -1,4 +1,4 @@
-//! The one answer that leaves a device in a round: the update, or noise alone if the update is late.
+//! The only answer that leaves a device in a round: the update, or noise alone if the update is late.
 
 use crate::cli::Failure;
 use damper_federation::{Asked, DeviceNoise, Envelope, FederationPlan, Keeping, MemberKey, SentLog};
@@ -9,16 +9,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The answer to a request, which leaves once.
+/// The answer to a request, which is sent once.
 #[derive(Clone)]
 pub(super) struct Release(Arc<Mutex<State>>);
 
 enum State {
-    /// Nothing is decided.
+    /// No answer is chosen yet.
     Open(Box<Answer>),
-    /// These bytes are kept, and leave next.
+    /// These bytes are stored, and will be sent.
     Kept(Box<AtomicFile>, Vec<u8>),
-    /// They have left.
+    /// The answer was sent.
     Sent,
 }
 
@@ -38,7 +38,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Release {
-    /// The answer of `device` to the request with this digest in `round`, to the file `out`. `folder` is the device's.
+    /// Creates the answer of `device` to the request with this digest in `round`, for the file `out`. `folder` is the
+    /// device's.
     pub(super) fn new(
         plan: &FederationPlan,
         (round, request): (u32, [u8; 32]),
@@ -47,7 +48,7 @@ impl Release {
         folder: &Path,
         out: &Path,
     ) -> Result<Self, Failure> {
-        // An update with a share of the noise is for a secure aggregation.
+        // An update with a share of the noise is only for a secure aggregation.
         let access = if plan.noise == DeviceNoise::Local { Access::Public } else { Access::Private };
         let file = AtomicFile::create(out, access)?;
         let (keeping, log) = (Keeping::new(folder, request), SentLog::new(folder));
@@ -55,7 +56,7 @@ impl Release {
         Ok(Self(Arc::new(Mutex::new(State::Open(Box::new(answer))))))
     }
 
-    /// The answer, if nothing is decided.
+    /// Takes the answer, if none is chosen yet.
     fn open(state: &mut State) -> Option<Answer> {
         match std::mem::replace(state, State::Sent) {
             State::Open(answer) => Some(*answer),
@@ -66,7 +67,8 @@ impl Release {
         }
     }
 
-    /// Signs and keeps `update`, which leaves next. Returns the number of bytes; None if another answer was first.
+    /// Signs and stores `update`, which is sent next. Returns the number of bytes, or `None` if another answer was
+    /// first.
     pub(super) fn keep(&self, what: &str, update: &[u8]) -> Result<Option<usize>, Failure> {
         let mut state = locked(&self.0);
         let Some(answer) = Self::open(&mut state) else { return Ok(None) };
@@ -84,7 +86,7 @@ impl Release {
         Ok(Some(len))
     }
 
-    /// The bytes that were kept leave again, as they are.
+    /// Chooses the stored bytes `kept` again, unchanged.
     pub(super) fn keep_again(&self, kept: Vec<u8>) -> Result<(), Failure> {
         let mut state = locked(&self.0);
         if let Some(Answer { round, log, file, .. }) = Self::open(&mut state) {
@@ -94,7 +96,7 @@ impl Release {
         Ok(())
     }
 
-    /// Writes what was kept. Until then the file of the answer is not there.
+    /// Writes the stored answer. Until then the file of the answer does not exist.
     pub(super) fn send(&self) -> Result<(), Failure> {
         let mut state = locked(&self.0);
         match std::mem::replace(&mut *state, State::Sent) {
@@ -110,12 +112,13 @@ impl Release {
     }
 }
 
-/// Waits for a round to end, beside it.
+/// Timer of a round, in its own thread.
 #[derive(Clone, Default)]
 pub(super) struct Watch(Arc<(Mutex<bool>, Condvar)>);
 
 impl Watch {
-    /// Keeps `noise_alone` if nothing else is kept at `late`, and calls `end` with its length at `reply` unless the round has ended by then.
+    /// Starts the timer. Stores `noise_alone` if nothing else is stored at `late`. Calls `end` with its length at
+    /// `reply`, unless the round has ended.
     pub(super) fn begin(
         &self,
         release: Release,
@@ -135,14 +138,14 @@ impl Watch {
                 Err(failure) => Err(failure),
             };
             if watch.has_ended_by(reply).is_none() {
-                // Held until the process ends, so that the round says nothing more.
+                // Locked until the process ends, so that the round prints nothing more.
                 let _ended = locked(&watch.0.0);
                 end(kept);
             }
         });
     }
 
-    /// Waits until the round has ended, or `moment`. Returns None at the moment.
+    /// Waits until the round has ended, or `moment`. Returns `None` at the moment.
     fn has_ended_by(&self, moment: Instant) -> Option<()> {
         let (ended, signal) = &*self.0;
         let left = moment.checked_duration_since(Instant::now()).unwrap_or(Duration::ZERO);
@@ -151,7 +154,7 @@ impl Watch {
         ended.then_some(())
     }
 
-    /// Says that the round has ended.
+    /// Marks the round as ended.
     pub(super) fn ended(&self) {
         let (ended, signal) = &*self.0;
         *locked(ended) = true;

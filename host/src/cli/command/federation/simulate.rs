@@ -1,4 +1,4 @@
-//! `damper federation simulate`: all rounds of all devices in one process.
+//! `damper federation simulate`: runs all rounds of all devices in one process.
 
 use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use crate::cli::args::data::DataArgs;
@@ -15,14 +15,15 @@ use damper_train::gradients::GradientOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What stands for a device's number in --data and --users.
+/// Placeholder of a device's number in --data and --users.
 const DEVICE: &str = "{device}";
 
-/// Takes a model through all rounds in one process, where all devices' data is: a simulation, with the bits of the federation.
+/// Trains a model through all rounds in one process, which has all devices' data: a simulation, with the bits of the
+/// federation.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(super) struct SimulateArgs {
-    /// The plan of the federation, a simulation's; in --data and --users, {device} stands for a device's number
+    /// The plan of the federation, a simulation's. In --data and --users, {device} stands for a device's number
     #[arg(value_name = "FEDERATION.json")]
     plan: PathBuf,
     /// The model before the first round
@@ -34,10 +35,11 @@ pub(super) struct SimulateArgs {
     /// The seed of the noise
     #[arg(long, value_name = "SEED")]
     seed: u64,
-    /// With --unit user: a text with the user of each training row [default: all rows of a device are one user's]
+    /// With --unit user: a text file with the user of each training row [default: all rows of a device belong to one
+    /// user]
     #[arg(long, value_name = "FILE")]
     users: Option<String>,
-    /// A device that a round goes without (may be repeated)
+    /// A device that is absent in a round (may be repeated)
     #[arg(long, value_name = "ROUND:DEVICE", value_parser = absent)]
     absent: Vec<Absent>,
     #[command(flatten)]
@@ -75,7 +77,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory(), workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
-    // A file that cannot be written is found out before the rounds.
+    // Detect an unwritable file before the rounds.
     let model = onnx::encode(&server.to_model(&plan)?);
     check_file_fits(out, model.len() as u64, "out")?;
     let mut file = AtomicFile::create(out, Access::Public)?;

@@ -1,4 +1,4 @@
-//! `damper federation update`: a device's round on its own data.
+//! `damper federation update`: runs a device's round on its own data.
 
 use super::common::{check_model, model_of_plan, read_device, read_params, read_plan, read_users};
 use super::release::{Release, Watch};
@@ -31,7 +31,8 @@ update is kept there. Asked again for the same round and --params, the command
 writes the update that was kept; another request for the round gets none. The
 noise has a fresh key, which is nowhere kept. sent.log in --ledger lists what left.";
 
-/// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its noise.
+/// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its
+/// noise.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct UpdateArgs {
@@ -41,7 +42,8 @@ pub(super) struct UpdateArgs {
     /// The model of the plan, this device's own file in all rounds
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// The trained parameters of the round, from the server: float32 words, little-endian [default in round 0: the model's]
+    /// The trained parameters of the round, from the server: float32 words, little-endian [default in round 0: the
+    /// model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     /// The update
@@ -53,22 +55,23 @@ pub(super) struct UpdateArgs {
     /// The round, counted from 0
     #[arg(long, value_name = "T")]
     round: u32,
-    /// This device's folder with the rounds that are charged; made if it is not there
+    /// This device's folder with the charged rounds, made if it is not there
     #[arg(long, value_name = "DIR")]
     ledger: PathBuf,
-    /// This device's key, if the plan has members; damper federation key makes one
+    /// This device's key, if the plan has members. Use damper federation key to make it
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Refuses a plan whose epsilon is larger for any party
+    /// Fails if the plan's epsilon is larger for any party
     #[arg(long, value_name = "E")]
     max_epsilon: Option<f64>,
-    /// With --max-epsilon: refuses a plan whose delta is larger
+    /// With --max-epsilon: fails if the plan's delta is larger
     #[arg(long, value_name = "D", default_value_t = 1e-5, requires = "max_epsilon")]
     max_delta: f64,
     /// The budget of this device's data, to which the plan is charged once, before its first round
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
-    /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
+    /// With --unit user: a text file with the user of each training row, one name per line [default: all rows belong to
+    /// one user]
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// The seed of a simulation's noise
@@ -94,20 +97,20 @@ struct Made {
     bytes: usize,
     rounds_charged: u32,
     rounds: u32,
-    /// The update that was kept, sent again.
+    /// True if a stored update was sent again.
     resent: bool,
     out: String,
 }
 
-/// The part of a fixed delay after which an update that is not ready is noise alone; the rest is for the disk.
+/// Fraction of a fixed delay after which an unfinished update is replaced by noise alone. The rest is for the disk.
 const READY: f64 = 0.9;
 
-/// The moments of an answer at a fixed delay.
+/// Deadlines of an answer with a fixed delay.
 #[derive(Clone, Copy)]
 struct Moments {
-    /// The update is noise alone if it is not ready.
+    /// Time at which an unfinished update is replaced by noise alone.
     late: Instant,
-    /// The command ends.
+    /// Time at which the command ends.
     reply: Instant,
 }
 
@@ -121,7 +124,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let watch = Watch::default();
     let made = update(args, &plan, moments, &watch);
     watch.ended();
-    // Failures wait as well, and so does the file of the update.
+    // Errors wait as well, and so does the file of the update.
     if let Some(left) = moments.and_then(|moments| moments.reply.checked_duration_since(Instant::now())) {
         thread::sleep(left);
     }
@@ -141,7 +144,7 @@ fn show(made: &Made, json: bool) -> Result<(), Failure> {
     ))
 }
 
-/// The key that signs the device's updates, if the plan has members.
+/// Returns the key that signs the device's updates, if the plan has members.
 fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Failure> {
     match (plan.member(args.device.into()), &args.key) {
         (None, None) => Ok(None),
@@ -158,10 +161,10 @@ fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Fa
     }
 }
 
-/// Refuses a plan that costs more than the device's owner allows, to any party.
+/// Fails if the plan costs more than the device's owner allows, for any party.
 fn check_cap(plan: &FederationPlan, args: &UpdateArgs) -> Result<(), Failure> {
     let Some(most) = args.max_epsilon else { return Ok(()) };
-    // ε is nothing without δ, and the plan has chosen both. A cap that is no number allows nothing.
+    // ε has no meaning without δ, and the plan sets both. A cap that is NaN allows nothing.
     let is_small = plan.delta <= args.max_delta;
     if !is_small {
         return Err(FederationError::LargeDelta { delta: plan.delta, most: args.max_delta }.into());
@@ -171,7 +174,7 @@ fn check_cap(plan: &FederationPlan, args: &UpdateArgs) -> Result<(), Failure> {
     if largest <= most { Ok(()) } else { Err(FederationError::AboveCap { epsilon: largest, most }.into()) }
 }
 
-/// Refuses a file among those that the device keeps.
+/// Fails if the file is among those that the device stores.
 fn check_outside(out: &Path, folder: &Path) -> Result<(), Failure> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (fs::canonicalize(parent), fs::canonicalize(folder)) {
@@ -190,7 +193,7 @@ fn charge_own_budget(args: &UpdateArgs, plan: &FederationPlan, ledger: &RoundLed
     }
 }
 
-/// The device's answer, which is kept when this returns and may be sent.
+/// Computes the device's answer, which is stored when this returns and may be sent.
 fn update(
     args: &UpdateArgs,
     plan: &FederationPlan,
@@ -208,7 +211,7 @@ fn update(
     let digest = request_digest(plan, *round, request.params);
     let mut ledger = RoundLedger::of_device(&args.ledger, plan, *device)?;
     check_outside(out, &args.ledger)?;
-    // A file that cannot be written is found out before the round is charged.
+    // Detect an unwritable file before the round is charged.
     check_file_fits(out, 4 * u64::from(plan.parameters) + 4096, "out")?;
     let release = Release::new(plan, (*round, digest), *device, key, &args.ledger, out)?;
     let mut made = Made {
@@ -228,7 +231,7 @@ fn update(
         release.keep_again(kept)?;
         return Ok((made, release));
     }
-    // A round that is charged already is refused before data is read.
+    // An already charged round is an error before data is read.
     ledger.at(*round)?;
     check_cap(plan, args)?;
     check_approved(&args.ledger, plan)?;
@@ -243,7 +246,7 @@ fn update(
             let (json, ends) = (args.json, !caller::is_active());
             let sending = release.clone();
             watch.begin(release.clone(), noise_alone, (late, reply), move |kept| {
-                // The round's own thread goes on for as long as its data takes: the process ends without it.
+                // The round's own thread takes as long as its data. The process ends without it.
                 if ends {
                     let sent = kept.and_then(|bytes| sending.send().map(|()| bytes));
                     let shown = sent.and_then(|bytes| show(&Made { bytes, ..made }, json));
@@ -255,12 +258,12 @@ fn update(
     let asked = Asked { args, plan, options, member, request };
     let (what, bytes) = asked.charged(running, &mut ledger, moments.is_some(), &mut spare)?;
     made.rounds_charged = ledger.charged();
-    // None: noise alone was first, which has as many bytes.
+    // `None`: noise alone was first, which has the same number of bytes.
     made.bytes = release.keep(what, &bytes)?.unwrap_or(bytes.len());
     Ok((made, release))
 }
 
-/// An update that is asked for, and that nothing refuses before data is read.
+/// A requested update that passed all checks before data is read.
 struct Asked<'a> {
     args: &'a UpdateArgs,
     plan: &'a FederationPlan,
@@ -270,8 +273,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Charges the round, and gives the update's bytes with what they are. `spare` takes an update of noise alone for a reply that comes at a
-    /// fixed time.
+    /// Charges the round, and returns the update's bytes with their kind. `spare` receives an update of noise alone for
+    /// a reply at a fixed time.
     fn charged(
         &self,
         running: Machine<'_>,
@@ -282,7 +285,7 @@ impl Asked<'_> {
         let Self { args, plan, member, request, .. } = *self;
         let of_rows = RowWarnings::new(false, args.json);
         let mut say = |text: &str| of_rows.warn(text);
-        // A device that has charged a round has joined, whatever became of the note.
+        // A device that has charged a round has joined, even if the note is missing.
         if ledger.charged() == 0 && !has_joined(&args.ledger, plan)? {
             let (read, users) = self.read()?;
             join(&args.ledger, plan)?;
@@ -291,7 +294,7 @@ impl Asked<'_> {
             let data = DeviceData { read: &read, users: &users };
             return Ok(("update", member.update_telling(data, request, running, ledger, &mut listening)?));
         }
-        // It answers, and is charged before it reads: what is wrong with its rows, or slow, is for its owner.
+        // It answers, and is charged before it reads. Invalid or slow rows concern only its owner.
         charge_own_budget(args, plan, ledger)?;
         let charged = member.charge(request, ledger)?;
         if is_timed {

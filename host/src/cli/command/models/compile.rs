@@ -27,7 +27,7 @@ Train a part with --only: what is not trained stays in flash.
 Example:
   damper compile onnx-models/digits-cnn.onnx --out digits-cnn";
 
-/// What is written.
+/// Language of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 enum Target {
     /// A crate
@@ -46,16 +46,17 @@ pub(in crate::cli) struct CompileArgs {
     /// The folder to write, which is not there or is empty
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// What is written
+    /// Language of the output
     #[arg(long, value_name = "LANGUAGE", default_value = "rust")]
     target: Target,
     /// The crate's name [default: the model file's]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Uses the crates `core` and `nn` of damper's sources in this folder, as the crate names it, in the place of copies
+    /// Uses the crates `core` and `nn` of damper's sources in this folder, as the crate names it, instead of copies
     #[arg(long, value_name = "DIR")]
     damper: Option<PathBuf>,
-    /// RAM for parameters, the step's sum and a sample, such as 64K: if a gradient fits too, it is kept and computed once
+    /// RAM for parameters, the step's sum and a sample, such as 64K: if a gradient fits too, it is kept and computed
+    /// once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     #[command(flatten)]
@@ -97,7 +98,8 @@ pub(in crate::cli) fn run(args: &CompileArgs) -> Result<(), Failure> {
     ))
 }
 
-/// What the device's own data must be, by the names that the model holds: the network takes numbers, which have none.
+/// Returns the description of the device's data, by the names in the model. The network takes numbers, which have no
+/// names.
 fn data_section(names: &DataNames) -> String {
     let row = |(place, name): (usize, &String)| {
         format!("| {place} | {} |\n", name.replace(char::is_control, " ").replace('|', "\\|"))
@@ -116,7 +118,7 @@ fn data_section(names: &DataNames) -> String {
     text
 }
 
-/// Returns true if nothing is there, or an empty folder.
+/// Returns true if `out` does not exist or is an empty folder.
 fn is_free(out: &Path) -> bool {
     match fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_none(),
@@ -124,7 +126,7 @@ fn is_free(out: &Path) -> bool {
     }
 }
 
-/// Writes the files beside `out`, and moves them there when they are whole.
+/// Writes the files next to `out`, and moves them there when they are complete.
 fn place(out: &Path, files: &[CompiledFile]) -> Result<(), (PathBuf, String)> {
     let mut staged = out.as_os_str().to_owned();
     staged.push(format!(".damper-{}", std::process::id()));

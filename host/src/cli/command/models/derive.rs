@@ -42,10 +42,10 @@ pub(in crate::cli) struct DeriveArgs {
     /// The file to write
     #[arg(short, long = "out", value_name = "OUT.onnx")]
     out: PathBuf,
-    /// What is read out of the reverse sweep: per-sample, norms or clipped-sum
+    /// Outputs of the backward pass: per-sample, norms or clipped-sum
     #[arg(long, value_name = "NAME", default_value = "per-sample")]
     readout: Readout,
-    /// Points at which gradients are taken, to be mixed for each sample
+    /// Evaluation points of the gradients, which are combined for each sample
     #[arg(long, value_name = "K", default_value = "1")]
     points: NonZeroUsize,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `damper export`: puts parameters that a device trained into the model.
+//! `damper export`: writes parameters from a device into the model.
 
 use crate::cli::Failure;
 use crate::cli::answer;
@@ -21,7 +21,7 @@ network was compiled with.
 Example:
   damper export onnx-models/digits-cnn.onnx --params device.f32 --out trained.onnx";
 
-/// Puts the parameters that a compiled network trained on a device into the model.
+/// Writes the parameters that a compiled network trained on a device into the model.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(in crate::cli) struct ExportArgs {

@@ -1,4 +1,5 @@
-//! `damper fix`: a model without layers that mix the samples of a batch, with those that help private training, and with weights of integers.
+//! `damper fix`: removes layers that mix the samples of a batch, adds layers that help private training, and quantises
+//! weights.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::{Failure, answer, answer_json, warn};
@@ -37,7 +38,8 @@ Examples:
   damper fix wrn.onnx --weight-standardisation --scale-norm -o wrn-ws.onnx
   damper fix mnist-cnn.onnx --int8 'conv*' -o mnist-cnn-int8.onnx";
 
-/// Replaces BatchNormalization, which cannot be trained privately, adds normalisations that help, and rounds weights that are not trained.
+/// Replaces BatchNormalization, which cannot be trained privately, adds normalisations that help, and rounds weights
+/// that are not trained.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct FixArgs {
@@ -47,11 +49,12 @@ pub(in crate::cli) struct FixArgs {
     /// The file to write
     #[arg(short, long = "out", value_name = "OUT.onnx")]
     out: PathBuf,
-    /// What a BatchNormalization becomes: `group`, a GroupNorm; `merge`, a scale and a shift by its statistics; `auto`, merged if it
-    /// has statistics and is not in training mode
+    /// Replacement of a BatchNormalization: `group`, a GroupNorm, or `merge`, a scale and a shift by its statistics.
+    /// `auto` merges if it has statistics and is not in training mode
     #[arg(long, value_name = "auto|group|merge", default_value = "auto")]
     batch_norm: BatchNormFix,
-    /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a group]
+    /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a
+    /// group]
     #[arg(long, value_name = "G")]
     groups: Option<usize>,
     /// Standardises the filters of convolutions: each is its parameters less their mean, scaled to length 1
@@ -60,7 +63,8 @@ pub(in crate::cli) struct FixArgs {
     /// Normalises groups of channels after each sum of two branches, unless a normalisation follows
     #[arg(long)]
     scale_norm: bool,
-    /// Weights to write as 8-bit integers with a scale for each channel, which are not trained; repeatable, `*` matches any text
+    /// Weights to write as 8-bit integers with a scale for each channel, which are not trained. Repeatable, `*` matches
+    /// any text
     #[arg(long, value_name = "PATTERN")]
     int8: Vec<String>,
     /// Prints one JSON object
@@ -75,7 +79,7 @@ struct Fixed {
     model: String,
     out: String,
     changes: Vec<Change>,
-    /// Why the model still cannot be trained, if so.
+    /// Reason why the model still cannot be trained, if any.
     refusal: Option<String>,
 }
 

@@ -45,13 +45,13 @@ pub(in crate::cli) struct InitArgs {
     /// Seed of the weights
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// What the parameters that match start from (`*` and `?`; may be repeated, the last that matches counts)
+    /// Initial values of the parameters that match (`*` and `?`, may be repeated, the last match counts)
     #[arg(long, value_name = "PATTERN=SPEC", value_parser = one)]
     init: Vec<Override>,
-    /// Also draws the initializers that match, whatever the rule of what is trained says (may be repeated)
+    /// Also draws the initializers that match, even if the rule of trained parameters excludes them (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     train: Vec<String>,
-    /// Keeps the values of the initializers that match; wins over --train (may be repeated)
+    /// Keeps the values of the initializers that match. Overrides --train (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     freeze: Vec<String>,
     /// Writes shapes and initialisers instead of weights: a small file that every command makes weights for
@@ -72,9 +72,9 @@ fn one(text: &str) -> Result<Override, String> {
 struct AccountingResult {
     model: String,
     out: String,
-    /// None for a skeleton.
+    /// `None` for a skeleton.
     seed: Option<u64>,
-    /// Numbers that were drawn.
+    /// Number of drawn values.
     drawn: usize,
     parameters: Vec<Parameter>,
 }
@@ -84,7 +84,7 @@ struct Parameter {
     name: String,
     shape: Vec<usize>,
     role: &'static str,
-    /// None where the values were kept.
+    /// `None` if the values were kept.
     init: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `damper inspect`: what is trained, what is refused, and how large it is.
+//! `damper inspect`: trained parameters, errors, and sizes.
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::args::model::{ModelArgs, bytes_text, memory};
@@ -34,14 +34,14 @@ Example:
 The same with adapters of rank 4 in the linear layers (LoRA):
   damper inspect onnx-models/digits-cnn.onnx --lora 4 --lora-target 'fc*'";
 
-/// Says what of a model is trained and why, and whether it can be.
+/// Shows which parts of a model are trained and why, and if it can be trained.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct InspectArgs {
     /// The model, exported as .onnx
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
-    /// What the tensors of one worker may take: the physical batch follows
+    /// Memory limit for the tensors of one worker, which determines the physical batch
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = memory)]
     memory: u64,
     /// Prints one JSON object
@@ -58,34 +58,34 @@ struct Inspection {
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
     parameters: Vec<Parameter>,
-    /// What to know before training; `damper train` gives the same.
+    /// Warnings before training. `damper train` gives the same.
     warnings: Vec<String>,
-    /// Numbers that are trained, and float numbers in initializers that are not.
+    /// Number of trained values, and number of float values in initializers that are not trained.
     trained: usize,
     not_trained: usize,
     operators: Vec<Operator>,
     loss: String,
-    /// Over a sample's tokens or elements; none where the model computes its loss.
+    /// Reduction over a sample's tokens or elements. `None` if the model computes its loss.
     reduction: Option<&'static str>,
     trainable: bool,
-    /// Why not.
+    /// Reason why the model cannot be trained.
     refusal: Option<String>,
     /// Bytes of one sample's gradient.
     gradient_bytes: usize,
-    /// The limit that was given.
+    /// Given limit.
     memory: u64,
-    /// What the gradient graph of each readout costs, where there is one.
+    /// Cost of the gradient graph of each readout, if it has one.
     costs: Vec<CostOf>,
 }
 
 #[derive(Serialize)]
 struct CostOf {
     readout: &'static str,
-    /// Of one sample, forward and backward.
+    /// Forward and backward, for one sample.
     multiply_adds: u64,
     sample_bytes: u64,
     fixed_bytes: u64,
-    /// Rows that fit the memory; none where not even one does.
+    /// Number of rows that fit the memory. `None` if no row fits.
     physical_batch: Option<usize>,
 }
 
@@ -101,14 +101,14 @@ struct Parameter {
     shape: Vec<usize>,
     trained: bool,
     reason: String,
-    /// How a clipped sum takes its gradients, where it is trained and can be.
+    /// Gradient strategy of a clipped sum, if the parameter is trained and has one.
     gradient: Option<Gradient>,
 }
 
 #[derive(Serialize)]
 struct Gradient {
     strategy: &'static str,
-    /// What was compared, where there was a choice: multiply-adds of one sample, floats written included.
+    /// Compared cost, if there was a choice: multiply-adds of one sample, including written floats.
     gram_cost: Option<usize>,
     materialised_cost: Option<usize>,
 }
@@ -134,7 +134,7 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
         let tied = retie(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?.into_owned();
         let (_, of_model) = review(tied, graph, &options, &args.options.derive_options());
         warnings.extend(of_model.iter().map(|line| with_flags(line)));
-        // Training refuses these weights; what is trained and why is shown all the same.
+        // Training rejects these weights. The trained parameters, with reasons, are still shown.
         warnings.extend(check_weights(graph, &options).err().map(|error| with_flags(&error.to_string())));
     }
     let (refusal, grads) = match grads {
@@ -200,7 +200,7 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
     if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
 }
 
-/// The gradient graph of each readout, as the trainer reads it.
+/// Returns the gradient graph of each readout, as the trainer reads it.
 fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, DeriveError> {
     let of = |readout| Ok((readout, derive(graph, &DeriveOptions { readout, ..options.clone() })?));
     [Readout::Factored { positions: true, groups: false }, Readout::Norms, Readout::ClippedSum]
@@ -221,7 +221,7 @@ fn gradient(way: GradStrategy) -> Gradient {
     }
 }
 
-/// A value with its batch extent as `N`.
+/// Describes a value, with its batch extent as `N`.
 fn tensor(value: &Value) -> Tensor {
     let extent = |(axis, extent): (usize, &usize)| match value.batch {
         Some(batch) if batch.axis == axis && *extent == 1 => "N".into(),
@@ -231,7 +231,7 @@ fn tensor(value: &Value) -> Tensor {
     Tensor { name: value.name.clone(), shape: value.shape.iter().enumerate().map(extent).collect() }
 }
 
-/// Inputs and outputs as the file declares them, initializers left out.
+/// Returns the declared inputs and outputs of the file, without initializers.
 fn declared(model: &ModelProto) -> (Vec<Tensor>, Vec<Tensor>) {
     let Some(graph) = &model.graph else { return (vec![], vec![]) };
     let tensors = |infos: &[ValueInfoProto]| {
@@ -285,7 +285,7 @@ impl fmt::Display for Inspection {
         let rows = self.parameters.iter().map(|parameter| {
             let mark = if parameter.trained { "train " } else { "freeze" };
             let way = parameter.gradient.as_ref().map_or("", |gradient| gradient.strategy);
-            // The mark says it.
+            // The mark already shows this.
             let reason =
                 ["trained: ", "not trained: "].iter().find_map(|verdict| parameter.reason.strip_prefix(verdict));
             let reason = reason.unwrap_or(&parameter.reason).to_string();
@@ -320,7 +320,8 @@ impl fmt::Display for Inspection {
 }
 
 impl Inspection {
-    /// A line a readout: what one sample takes, forward and backward, and how many a worker takes at once.
+    /// Writes a line for each readout: the cost of one sample, forward and backward, and the number of rows of a
+    /// worker.
     fn write_costs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\ncost of one sample, forward and backward, for --memory {}", bytes_text(self.memory))?;
         let title = ["readout", "multiply-adds", "a sample", "besides", "physical batch"].map(String::from);
@@ -337,7 +338,7 @@ fn grouped(number: u64) -> String {
     page::grouped(number, ',')
 }
 
-/// Columns, each as wide as its widest entry; the last as it is.
+/// Writes columns, each as wide as its widest entry. The last column is not padded.
 fn table<const COLUMNS: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; COLUMNS]]) -> fmt::Result {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..COLUMNS).map(width).collect();

@@ -1,4 +1,4 @@
-//! `damper budget`: what was charged against a data set, what it costs in total, and what is left.
+//! `damper budget`: charges against a data set, their total cost, and the remaining budget.
 
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
@@ -16,7 +16,7 @@ Example:
 The file is a record that only grows: each run with --budget FILE appends its
 whole plan before it reads data, or is refused. docs/budget.md describes it.";
 
-/// Shows the runs charged against a data set, their total epsilon, and what is left of the limit.
+/// Shows the runs charged against a data set, their total epsilon, and the rest of the limit.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(in crate::cli) struct BudgetArgs {
@@ -26,13 +26,13 @@ pub(in crate::cli) struct BudgetArgs {
     /// Makes FILE, for a data set of this name
     #[arg(long, value_name = "NAME", requires = "delta", conflicts_with = "repair")]
     create: Option<String>,
-    /// With --create: the most that all runs together may cost [default: no limit]
+    /// With --create: limit on the total cost of all runs together [default: no limit]
     #[arg(long, value_name = "E", requires = "create")]
     epsilon: Option<f64>,
-    /// With --create: delta of the total, above 0 and below 1; well below 1 / number of samples
+    /// With --create: delta of the total, above 0 and below 1, well below 1 / number of samples
     #[arg(long, value_name = "D", requires = "create")]
     delta: Option<f64>,
-    /// Records that a crash tore the last line; its run did not begin
+    /// Records that a crash truncated the last line. Its run did not start
     #[arg(long)]
     repair: bool,
     /// Prints one JSON object
@@ -47,12 +47,12 @@ struct Total {
     delta: f64,
     dataset: String,
     limit: Option<f64>,
-    /// The limit less the total, rounded down.
+    /// The limit minus the total, rounded down.
     left: Option<f64>,
-    /// The total if neighbours have one sample in the place of another; none if no finite one is found.
+    /// The total for neighbours with a replaced sample. `None` if no finite bound is found.
     epsilon_of_replaced: Option<f64>,
     runs: Vec<OfRun>,
-    /// Torn lines that were repaired.
+    /// Numbers of the truncated lines that were repaired.
     torn_lines: Vec<usize>,
     assumptions: Vec<&'static str>,
 }
@@ -65,7 +65,7 @@ struct OfRun {
     out: String,
     /// ε of this run alone, at the δ of the total.
     epsilon: Option<f64>,
-    /// Steps that are charged.
+    /// Number of charged steps.
     steps: u32,
     planned_steps: u32,
     /// `exact` or `float`, as in the run's report.
@@ -110,7 +110,7 @@ fn header(args: &BudgetArgs, dataset: &str) -> Result<BudgetHeader, Failure> {
 fn total(args: &BudgetArgs) -> Result<Total, Failure> {
     let budget = BudgetFile::open(&args.file)?;
     let record = budget.record().clone();
-    // Pricing takes a while: other runs need not wait.
+    // Accounting takes a while. Other runs need not wait.
     drop(budget);
     let epsilon = record
         .epsilon(None)

@@ -1,5 +1,5 @@
-//! `damper calibrate`: the noise that a budget needs, the steps, the rate or the batch that it allows, or the budget that all of them
-//! need.
+//! `damper calibrate`: finds the noise for a budget, the steps, rate or batch that it allows, or the budget of all of
+//! them.
 
 use crate::cli::command::planning::epsilon::accountant;
 use crate::cli::{Failure, answer, answer_json};
@@ -25,20 +25,20 @@ How large a batch of those samples:
   damper calibrate --epsilon 3 --delta 1e-5 --samples 60000 \\
     --noise-multiplier 1.1 --steps 3516";
 
-/// Finds the one of epsilon, noise multiplier, steps and sampling rate that is left out; with --samples, the batch size.
+/// Finds the missing value among epsilon, noise multiplier, steps and sampling rate. With --samples, the batch size.
 ///
-/// The epsilon of what is found is at most the one asked for, and at least 0.99 of it unless one step, or the whole data in
-/// every draw, lies between.
+/// The epsilon of the result is at most the requested epsilon. It is at least 0.99 of it, unless one step, or the whole
+/// data in every draw, lies between.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(in crate::cli) struct CalibrateArgs {
     /// The budget
     #[arg(long, value_name = "E")]
     epsilon: Option<f64>,
-    /// Delta, above 0 and below 1; well below 1 / number of samples
+    /// Delta, above 0 and below 1, well below 1 / number of samples
     #[arg(long, value_name = "D", required_unless_present = "budget")]
     delta: Option<f64>,
-    /// Finds the noise of a run that takes what is left of the budget of a data set, at its delta; needs --steps, and
+    /// Finds the noise of a run that takes the rest of the budget of a data set, at its delta. Needs --steps, and
     /// --sampling-rate or --samples and --batch-size
     #[arg(long, value_name = "FILE", requires = "steps", conflicts_with_all = ["epsilon", "delta", "noise_multiplier"])]
     budget: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub(in crate::cli) struct CalibrateArgs {
     /// Accountant: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
     #[arg(long, value_name = "NAME", default_value = "pld", value_parser = accountant)]
     accountant: Accountant,
-    /// Finds the integer sigma that a grid of this many bits runs, as training does (there: 20)
+    /// Finds the integer sigma on a grid of this many bits, as training does (there: 20)
     #[arg(long, value_name = "BITS", conflicts_with = "noise_multiplier", requires = "epsilon")]
     grid_bits: Option<u32>,
     /// Prints one JSON object
@@ -88,10 +88,10 @@ pub(in crate::cli) fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     if args.json { answer_json(&found) } else { answer(&found.to_string()) }
 }
 
-/// The noise of a further run on a data set.
+/// Noise of a further run on a data set.
 #[derive(Serialize)]
 struct OfBudget {
-    /// ε of all runs and this one.
+    /// ε of all runs including this run.
     epsilon: f64,
     delta: f64,
     noise_multiplier: f64,
@@ -104,12 +104,12 @@ struct OfBudget {
     spent: f64,
 }
 
-/// The grid of `damper train` without --grid-bits.
+/// Grid of `damper train` without --grid-bits.
 const GRID_BITS: u32 = 20;
 /// The search stops at multipliers with this ratio.
 const CLOSE: f64 = 1.0 + 1e-4;
 
-/// A further run that is searched for.
+/// A further run to search for.
 struct Further<'a> {
     record: &'a BudgetRecord,
     rate: Rate,
@@ -118,7 +118,7 @@ struct Further<'a> {
 }
 
 impl Further<'_> {
-    /// ε of all runs and a further one with `multiplier`, as its grid runs it. Infinite if no finite one holds.
+    /// Returns ε of all runs and a further run with `multiplier`, rounded to its grid. Infinite if no finite ε holds.
     fn total(&self, multiplier: f64) -> Result<f64, Failure> {
         let ran = DiscreteGaussian::<i64>::with_multiplier(self.grid, multiplier)?;
         let plan = Plan::constant(self.rate, ran.multiplier(), None, self.steps)?;
@@ -129,7 +129,7 @@ impl Further<'_> {
         }
     }
 
-    /// The smallest multiplier with a total of at most `limit`, to a ten-thousandth; and the total.
+    /// Returns the smallest multiplier with a total of at most `limit`, to a ten-thousandth, and the total.
     fn search(&self, limit: f64) -> Result<Option<(f64, f64)>, Failure> {
         let (mut low, mut high) = (0.05, 0.1);
         let mut total = self.total(high)?;

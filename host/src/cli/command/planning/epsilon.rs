@@ -1,4 +1,4 @@
-//! `damper epsilon`: what a noise multiplier costs, or what a run did.
+//! `damper epsilon`: the privacy cost of a noise multiplier, or of a run.
 
 use crate::cli::args::text::FromText;
 use crate::cli::command::federation::{Cost, cost_text, read_plan};
@@ -33,15 +33,15 @@ Of a run that was killed or failed, it gives epsilon of the steps that the ledge
 in DIR/checkpoint counts as paid: an upper bound. A run that is not private
 (damper train --not-private) has none: the answer is an error.";
 
-/// The file of a run's folder that records its draws.
+/// File in a run's folder that records its draws.
 pub(in crate::cli) const EVENTS: &str = "events.json";
 
-/// Says which epsilon a noise multiplier gives, or a run's recorded draws.
+/// Computes the epsilon of a noise multiplier, or of a run's recorded draws.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(in crate::cli) struct EpsilonArgs {
-    /// A run's folder: epsilon is computed again from its events.json alone; of an unfinished run, from its plan and ledger. Or the plan
-    /// of a federation
+    /// A run's folder: epsilon is recomputed from its events.json alone, or from plan and ledger if the run is
+    /// unfinished. Or the plan of a federation
     #[arg(value_name = "DIR|FEDERATION.json", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps", "count_noise_multiplier"])]
     folder: Option<PathBuf>,
     /// With DIR: epsilon of all planned steps, an upper bound if the ledger is damaged
@@ -56,28 +56,28 @@ pub(in crate::cli) struct EpsilonArgs {
     /// Number of draws: epochs * samples / batch size
     #[arg(long, value_name = "T", required_unless_present = "folder")]
     steps: Option<u64>,
-    /// Delta, above 0 and below 1; well below 1 / number of samples [default with DIR: the run's]
+    /// Delta, above 0 and below 1, well below 1 / number of samples [default with DIR: the run's]
     #[arg(long, value_name = "D", required_unless_present_any = ["folder", "epsilon"])]
     delta: Option<f64>,
     /// Finds the delta of this epsilon instead
     #[arg(long, value_name = "E", conflicts_with_all = ["delta", "neighbours", "count_noise_multiplier"])]
     epsilon: Option<f64>,
-    /// What neighbouring data sets differ in: `add-or-remove`, one sample there or not; `replace`, one in the place of another,
-    /// which moves a release by up to twice the clip
+    /// Difference of neighbouring data sets: `add-or-remove`, a sample is present or not. `replace`, a sample is
+    /// replaced by another, which moves a release by up to twice the clip
     #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
     neighbours: NeighboursArg,
-    /// Epsilon of K units that one person, document or device gave, all there or none of them: computed, for it is not K times epsilon
+    /// Epsilon of K units of a single person, document or device, all present or all absent. It is not K times epsilon
     #[arg(long, value_name = "K")]
     group: Option<NonZeroU32>,
-    /// The unit that is clipped, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples
+    /// The clipped unit, which epsilon protects: `sample`, one sample's gradient, or `user`, all that a user's samples
     /// contribute to a step or round
     #[arg(long, value_name = "sample|user", default_value = "sample")]
     unit: UnitArg,
-    /// Standard deviation of the noise on one-hot counts that each step releases beside its gradient
+    /// Standard deviation of the noise on one-hot counts that each step releases with its gradient
     #[arg(long, value_name = "H")]
     count_noise_multiplier: Option<f64>,
-    /// Which bound: tight by privacy loss distributions (`pld`, the default), or Rényi divergences (`rdp`) [default with DIR:
-    /// the run's]
+    /// Accountant: tight by privacy loss distributions (`pld`, the default), or Rényi divergences (`rdp`) [default with
+    /// DIR: the run's]
     #[arg(long, value_name = "NAME", value_parser = accountant)]
     accountant: Option<Accountant>,
     /// Prints one JSON object
@@ -97,7 +97,7 @@ enum UnitArg {
     User,
 }
 
-/// The neighbours where users are protected, in the place of an accountant's sentence about samples.
+/// Neighbouring relation if users are protected, instead of the accountant's sentence about samples.
 const USERS: &str = "neighbours: one user with all of its samples, there or not; all that they contribute to a step is clipped once, as one vector";
 const REPLACED_USERS: &str = "neighbours: one user with all of its samples in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
 const GROUP_OF_USERS: &str = "neighbours: all users of the group with all of their samples, or none of them, each drawn by a coin of its own and clipped as one vector";
@@ -114,50 +114,52 @@ impl From<NeighboursArg> for Neighbours {
     }
 }
 
-/// What a run's recorded draws cost.
+/// Privacy cost of a run's recorded draws.
 #[derive(Serialize)]
 struct OfRun {
     epsilon: f64,
     delta: f64,
-    /// The smallest of a draw.
+    /// The smallest of all draws.
     noise_multiplier: f64,
-    /// The largest of a draw.
+    /// The largest of all draws.
     sampling_rate: f64,
     steps: u64,
     accountant: Accountant,
-    /// `simulation` where the run's noise is known and nothing is private; none where the record does not say.
+    /// `simulation` if the run's noise is known and nothing is private. `None` if the record does not state it.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunKind>,
-    /// The Rényi order that gave epsilon; none where privacy loss distributions did.
+    /// Rényi order that gave epsilon. `None` if privacy loss distributions gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<f64>,
     neighbours: Neighbours,
-    /// Samples that are all there or none of them; none for one.
+    /// Number of samples that are all present or all absent. `None` for one sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<u32>,
-    /// The distribution of the number of candidates, if this is a private search: the events are those of one.
+    /// Distribution of the number of candidates, if this is a private search. The events are then those of one
+    /// candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<String>,
-    /// The noise multiplier of the release of the features' means and deviations, if there was one: epsilon covers it.
+    /// Noise multiplier of the release of the features' means and deviations, if there was such a release. Epsilon
+    /// covers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     normalize_noise_multiplier: Option<f64>,
-    /// That of the release of the number of samples without a finite gradient.
+    /// Noise multiplier of the release of the number of samples without a finite gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     non_finite_noise_multiplier: Option<f64>,
-    /// True if the run has finished; false of one that is known by its plan alone.
+    /// True if the run has finished. False if only its plan is known.
     finished: bool,
-    /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
+    /// Number of steps of the whole plan, if the run is unfinished. `steps` is then the number of charged steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     planned_steps: Option<u32>,
 }
 
-/// The events of a run's folder.
+/// Events of a run's folder.
 struct Found {
     file: PathBuf,
     recorded: Recorded,
     finished: bool,
     planned_steps: Option<u32>,
-    /// How the answer ends.
+    /// Last sentence of the answer.
     note: String,
 }
 
@@ -184,7 +186,7 @@ impl Found {
             });
         }
         let events = folder.join(EVENTS);
-        // Whatever keeps events.json from being looked at is said when it is read.
+        // A later read reports why events.json is inaccessible.
         let missing = fs::symlink_metadata(&events).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         match if missing { Unfinished::read(folder)? } else { None } {
             None => Ok(Self {
@@ -210,7 +212,7 @@ impl Found {
     }
 }
 
-/// Says what there is, where something else is asked for.
+/// Parses the name of an accountant. The error lists the names.
 pub(in crate::cli) fn accountant(name: &str) -> Result<Accountant, String> {
     match name {
         "rdp" => Ok(Accountant::Rdp),
@@ -246,7 +248,7 @@ pub(in crate::cli) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
         (None, None) => return Err(Failure::new("give `delta`, or `epsilon` to find it")),
     };
     let mut found = query(delta).answer()?;
-    // δ holds at the ε that was asked for; the price at that δ may be a little smaller.
+    // δ holds at the given ε. The computed ε at that δ may be a little smaller.
     found.epsilon = args.epsilon.unwrap_or(found.epsilon);
     if args.unit == UnitArg::User {
         let neighbours = match (args.neighbours, group) {
@@ -264,7 +266,7 @@ pub(in crate::cli) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     if args.json { answer_json(&found) } else { answer(&found.to_string()) }
 }
 
-/// A δ that says something.
+/// Returns δ, or an error if it is not below one.
 fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     if delta < 1.0 {
         return Ok(delta);
@@ -272,7 +274,7 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     Err(Failure::usage(format!("`epsilon` {epsilon}: no delta below 1 is found that it holds at; raise it")))
 }
 
-/// What the rounds of a federation cost, in JSON.
+/// Privacy cost of a federation's rounds, in JSON.
 #[derive(Serialize)]
 struct OfFederation {
     #[serde(flatten)]
@@ -331,7 +333,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         (Some(epsilon), None) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
         (None, _) => args.delta.unwrap_or(recorded.delta),
     };
-    // A group is priced by privacy loss distributions, whatever the run's accountant.
+    // The accountant of a group is always privacy loss distributions.
     let accountant = if group.is_some() { Accountant::Pld } else { accountant };
     let priced = match (neighbours, accountant) {
         _ if group.is_some() => recorded.epsilon_of_group(group.unwrap_or(NonZeroU32::MIN), neighbours, delta),
@@ -363,7 +365,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     answer(&text(&found, recorded.event_name(), &format!("{}{note}", file.display())))
 }
 
-/// The cost in words: an event's name, and the file that it is from.
+/// Formats the cost, with the event's name and the source file.
 fn text(found: &OfRun, event: &str, from: &str) -> String {
     format!(
         "epsilon           {}{}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of {event})\nsampling rate     {} \

@@ -1,4 +1,4 @@
-//! `damper factorize`: the table of correlated noise for a run, which a device is given.
+//! `damper factorize`: the table of correlated noise for a run on a device.
 
 use crate::cli::args::text::FromText;
 use crate::cli::{Failure, answer, answer_json};
@@ -13,18 +13,18 @@ Each sample once, as in one pass over a stream:
   damper factorize --steps 1000 --buffers 2 --json
 Memory on the device: one 64-bit integer a parameter for each buffer.";
 
-/// Finds correlated noise for a run: decays and scales of a buffered linear Toeplitz matrix (BLT) whose noise partly cancels over
-/// steps.
+/// Finds correlated noise for a run: decays and scales of a buffered linear Toeplitz matrix (BLT) whose noise partly
+/// cancels over steps.
 ///
-/// The noise of the sum over steps is compared at equal epsilon: the root loss. Correlated noise needs a fixed order of the
-/// samples. If every sample takes part in every step, nothing is gained.
+/// The noise of the sum over steps is compared at equal epsilon: the root loss. Correlated noise needs a fixed order of
+/// the samples. If every sample takes part in every step, nothing is gained.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(in crate::cli) struct FactorizeArgs {
     /// Steps of the run, 1 to 1000000
     #[arg(long, value_name = "N")]
     steps: u64,
-    /// The most buffers, 1 to 8; fewer are printed if one gains nothing
+    /// Maximum number of buffers, 1 to 8. Fewer are printed if another buffer gains nothing
     #[arg(long, value_name = "D")]
     buffers: u32,
     /// The least distance of two steps of a sample: the steps of an epoch in a fixed order

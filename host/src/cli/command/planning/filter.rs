@@ -1,4 +1,4 @@
-//! `damper filter`: what a recursive filter of released gradients does, and designs of one.
+//! `damper filter`: analysis and design of recursive filters of released gradients.
 
 use crate::cli::{Failure, answer, answer_json};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -17,7 +17,7 @@ Examples:
   damper filter --design butterworth --order 2 --cutoff 0.1
   damper filter --list";
 
-/// Says what a filter does to noise and to training, or designs one from a cut-off.
+/// Shows the effect of a filter on noise and training, or designs a filter from a cut-off.
 #[derive(Args, Debug)]
 #[command(
     allow_negative_numbers = true,
@@ -28,16 +28,16 @@ pub(in crate::cli) struct FilterArgs {
     /// A published filter: see --list
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Feedback coefficients a_1,a_2,... with commas between; quotients such as -9/11 are fine [default: none]
+    /// Feedback coefficients a_1,a_2,... separated by commas. Quotients such as -9/11 are fine [default: none]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, requires = "b")]
     a: Option<String>,
-    /// Input coefficients b_0,b_1,... with commas between
+    /// Input coefficients b_0,b_1,... separated by commas
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     b: Option<String>,
     /// Designs a low-pass filter
     #[arg(long, value_name = "KIND", requires = "order", requires = "cutoff")]
     design: Option<Kind>,
-    /// Number of poles of the design, from 1 to 16; 1 or 2 is usual
+    /// Number of poles of the design, from 1 to 16. 1 or 2 is usual
     #[arg(long, value_name = "N", requires = "design")]
     order: Option<usize>,
     /// End of the design's pass band: a fraction of the Nyquist frequency (half a cycle a step), between 0 and 1
@@ -54,7 +54,7 @@ pub(in crate::cli) struct FilterArgs {
     json: bool,
 }
 
-/// The families of designs.
+/// Families of designs.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Flat at frequency 0, -3 dB at the cut-off.

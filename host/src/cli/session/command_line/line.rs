@@ -1,4 +1,4 @@
-//! The command line of the thread that serves a process or a call.
+//! Command line of the thread that serves a process or a call.
 
 use std::cell::RefCell;
 
@@ -6,12 +6,12 @@ thread_local! {
     static LINE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread's command line, the program's name first.
+/// Returns this thread's command line, starting with the program's name.
 pub(in crate::cli) fn command() -> Vec<String> {
     LINE.with_borrow(Vec::clone)
 }
 
-/// Forgets this thread's command line, or goes back to the one that was before.
+/// Replaces this thread's command line, and returns the previous value.
 pub(in crate::cli) fn replaced(line: Vec<String>) -> Vec<String> {
     LINE.replace(line)
 }

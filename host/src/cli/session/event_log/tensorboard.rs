@@ -16,28 +16,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct TensorBoard(File);
 
 impl TensorBoard {
-    /// A new file in `folder`, which is made if it is not there.
+    /// Creates a file in `folder`, and the folder if it does not exist.
     pub(super) fn create(folder: &Path) -> Result<Self, Failure> {
         let failed = |error: io::Error| {
             Failure::usage(format!("`tensorboard` {}: {error}; name another folder", folder.display()))
         };
         create_dir_all(folder).map_err(failed)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // One file a process: the seconds are what TensorBoard sorts by.
+        // One file for each process. TensorBoard sorts files by the seconds in their names.
         let name = format!("events.out.tfevents.{:010}.damper.{}", now.as_secs(), std::process::id());
         let mut file = File::create(folder.join(name)).map_err(failed)?;
         file.write_all(&version(now.as_secs_f64())).map_err(failed)?;
         Ok(Self(file))
     }
 
-    /// Numbers after `step` steps.
+    /// Writes the values after `step` steps.
     pub(super) fn scalars(&mut self, step: u32, scalars: &[(&str, f64)]) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.0.write_all(&numbers(now.as_secs_f64(), step, scalars))
     }
 }
 
-/// The first record of a file.
+/// Returns the first record of a file.
 fn version(seconds: f64) -> Vec<u8> {
     event(seconds, |event| field(event, 3, b"brain.Event:2"))
 }
@@ -65,14 +65,14 @@ fn event(seconds: f64, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     record(&event)
 }
 
-/// `data` as a record.
+/// Encodes `data` as a record.
 fn record(data: &[u8]) -> Vec<u8> {
     let masked = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
     let length = (data.len() as u64).to_le_bytes();
     [&length[..], &masked(&length), data, &masked(data)].concat()
 }
 
-/// A field of bytes.
+/// Encodes a field of bytes.
 fn field(message: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     message.push((number << 3) | 2);
     varint(message, bytes.len() as u64);
