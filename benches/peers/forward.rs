@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a declared input or output is; its one symbolic extent is the batch.
+/// Returns the type and shape of a declared input or output. Its one symbolic extent is the batch.
 fn spec(value: &ValueInfoProto) -> Result<TensorSpec, Box<dyn Error>> {
     let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_ref().and_then(|kind| kind.value.as_ref()) else {
         return Err(format!("`{}` is no tensor", value.name).into());
@@ -56,7 +56,7 @@ enum Made {
 }
 
 impl Made {
-    /// Small numbers of both signs; of integers zeros and ones, of which every table has two.
+    /// Returns small numbers of both signs, and for integers zeros and ones, which are indices of every table.
     fn new(spec: &TensorSpec, batch: usize) -> Self {
         let extents = spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { batch });
         let len = extents.product();

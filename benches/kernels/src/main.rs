@@ -7,17 +7,18 @@ use pulp::{Arch, Simd, WithSimd};
 use std::hint::black_box;
 use std::process::ExitCode;
 
-/// Least time of a measurement, in seconds, and how many there are: in turns, so that a busy neighbour meets all kernels.
+/// Least time of a measurement, in seconds, and the number of measurements. They alternate, so that a busy neighbour
+/// affects all kernels.
 const SPAN: f64 = 2e-3;
 const ROUNDS: usize = 40;
 
-/// What valgrind counts, by this name.
+/// Region that valgrind counts, by this name.
 #[inline(never)]
 fn measured(call: &mut dyn FnMut()) {
     call();
 }
 
-/// Fused multiply-adds of vectors in registers, as many side by side as hide their latency.
+/// Fused multiply-adds in vector registers, with enough of them in parallel to hide their latency.
 struct Peak;
 
 const ABREAST: usize = 12;
@@ -104,7 +105,7 @@ fn main() -> ExitCode {
             };
             let mut call = kernel.prepare();
             call();
-            // What is in the caches now stays there.
+            // The first call fills the caches.
             (0..calls).for_each(|_| measured(&mut *call));
         }
         _ => {
