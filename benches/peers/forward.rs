@@ -56,7 +56,7 @@ enum Made {
 }
 
 impl Made {
-    /// Returns small numbers of both signs, and for integers zeros and ones, which are indices of every table.
+    /// Returns small numbers of both signs, and for integers 0 and 1, which are indices of every table.
     fn new(spec: &TensorSpec, batch: usize) -> Self {
         let extents = spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { batch });
         let len = extents.product();
