@@ -130,8 +130,7 @@ def features(image):
 
 def stable_path():
     """This folder under a path that every checkout has. Cargo hashes the paths of crates outside a workspace into the
-    names of symbols. With
-    the order of names, the linker's inlining and the counts change by some per cent."""
+    names of symbols. With the order of names, the linker's inlining and the counts change by some per cent."""
     link, new = pathlib.Path("/tmp/damper-costs"), pathlib.Path(f"/tmp/damper-costs.{os.getpid()}")
     new.symlink_to(HERE.parent)
     new.replace(link)

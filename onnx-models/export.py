@@ -175,8 +175,7 @@ def write(name, net, shape, **options):
 
 def parameter_map(net, shape, options):
     """`{onnx name: (torch name, transposed, onnx shape)}`, from an export of the same network with random values. No
-    two parameters
-    are equal there, so none are merged and each is found by its values."""
+    two parameters are equal there, so none are merged and each is found by its values."""
     twin = randomised(net)
     initializers = {i.name: numpy_helper.to_array(i) for i in export(twin, shape, **options).graph.initializer}
     names = {}
@@ -208,9 +207,8 @@ def to_onnx_layout(array, transposed, shape):
 
 def check_forward(name, model, net, shape, names, options):
     """Checks that onnxruntime's outputs equal PyTorch's, at the initial values and at random values set through
-    `names`. The latter is
-    left out if the exporter merged parameters or has operators of other layouts (GRU), because the map is then
-    partial."""
+    `names`. The latter is left out if the exporter merged parameters or has operators of other layouts (GRU), because
+    the map is then partial."""
     rows = options.get("batch", 2) if not options.get("dynamic", (0,)) else 3
     x = torch.randn(rows, *shape, generator=torch.Generator().manual_seed(2))
     initializers = {i.name: i for i in model.graph.initializer}

@@ -102,8 +102,7 @@ def overrides(init):
 
 def write(name, model, net):
     """Exports `net` without constant folding, which keeps the names of parameters. Checks names and forward pass, and
-    takes
-    the weights out."""
+    takes the weights out."""
     inputs = {key: torch.from_numpy(value) for key, value in model.inputs(np.random.default_rng(7), 2).items()}
     with tempfile.TemporaryDirectory() as folder:
         full = pathlib.Path(folder) / "full.onnx"

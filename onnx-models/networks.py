@@ -40,8 +40,7 @@ def digits_mlp():
 
 def digits_cnn():
     """Pixels 0 to 1 are centred first, followed by only one convolution. Under DP-SGD at epsilon 4 the centring gained
-    3
-    points of held-out accuracy, and leaving out a second convolution 2 more."""
+    3 points of held-out accuracy, and leaving out a second convolution 2 more."""
     return named(
         centred=Scaled(0.5, 0.5),
         conv=nn.Conv2d(1, 16, 3, padding=1), act=nn.Tanh(), pool=nn.AvgPool2d(2),
@@ -239,8 +238,7 @@ class ViT(nn.Module):
 
 class Bert(nn.Module):
     """BERT-tiny (Turc et al., arXiv 1908.08962: 2 layers, width 128) with a classifier on the first token. Token 0 is
-    padding, and
-    there are no segments. The vocabulary is that of `text/wordpiece.json`."""
+    padding, and there are no segments. The vocabulary is that of `text/wordpiece.json`."""
 
     def __init__(self, tokens=64, vocabulary=4096, width=128, classes=2):
         super().__init__()
@@ -261,8 +259,7 @@ class Bert(nn.Module):
 
 class Gpt(nn.Module):
     """Small GPT-2 layers (Radford et al. 2019) over the bytes of `text/bytes.json` (0 padding, 1 begin, 2 end, 3 + b
-    byte b). The
-    output layer is the embedding."""
+    byte b). The output layer is the embedding."""
 
     def __init__(self, tokens=64, vocabulary=259, width=128, depth=4, heads=4):
         super().__init__()

@@ -10,8 +10,7 @@
                                                             QEMU with its plugin that counts instructions (record/kernel-neon.md)
 
 valgrind simulates two levels, so L2 is configured as the last. It counts one call of a kernel after a first call.
-callgrind, whose caches are
-cachegrind's, can count within one function.
+callgrind, whose caches are cachegrind's, can count within one function.
 """
 
 import argparse

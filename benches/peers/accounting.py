@@ -3,10 +3,9 @@
     python3 benches/peers/accounting.py [--rounds 5] [--limit 120]
 
 Every question is asked of all three in turn, `--rounds` times. The table has the median of CPU seconds (user and
-system), and their ε.
-The default grid is used for dp-accounting, and an error of 0.01 in ε for prv-accountant. Neither bounds the distance of
-its ε from the
-truth. A peer that takes longer than `--limit` CPU seconds once is not asked again.
+system), and their ε. The default grid is used for dp-accounting, and an error of 0.01 in ε for prv-accountant. Neither
+bounds the distance of its ε from the truth. A peer that takes longer than `--limit` CPU seconds once is not asked
+again.
 """
 
 import argparse

@@ -6,9 +6,8 @@ import time
 
 def serve(step, wait=lambda: None, memory=None, warm=2):
     """Runs `step` `warm` times to warm up. Then runs as many steps as each line states, and answers with CPU seconds
-    (user and system)
-    and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`. `wait` waits for a
-    device."""
+    (user and system) and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`.
+    `wait` waits for a device."""
     for _ in range(warm):
         step()
     wait()

@@ -1,7 +1,10 @@
-//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
-//! ROWS rows in the physical batch. Words `KEY=VALUE` among them set the physical batch (`rows=ROWS`), the trained parameters
-//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `cache=yes` computes the frozen part once,
-//! before the first step. `warm=no` leaves out the steps before the first turn: a turn's first step does not count anyway.
+//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum
+//! [BACKEND ROWS]`.
+//!
+//! ROWS is the number of rows in the physical batch. Words `KEY=VALUE` among the arguments set the physical batch
+//! (`rows=ROWS`), the trained parameters (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss
+//! (`loss=causal-lm`). `cache=yes` computes the frozen part once, before the first step. `warm=no` leaves out the steps
+//! before the first turn: a turn's first step does not count anyway.
 //!
 //! It is [`damper::train::run`] itself, with `OMP_NUM_THREADS` workers, on a data set of exactly one batch, so that
 //! every step draws all of it. Like `candidate.py` it takes numbers of steps from standard input. It answers with CPU

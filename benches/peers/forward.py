@@ -3,12 +3,9 @@
     python3 benches/peers/forward.py [--build target/release] [--rounds 15] [NETWORK...]
 
 A network is one of `onnx-models`. Its gradient graph (`damper derive`) is reduced to the model's own outputs, as in
-evaluation. It runs 16
-samples on one thread in a session of the trainer's (`forward.rs`). Two models in plain onnxruntime are interleaved with
-it. The first is the
-original model, for which onnxruntime folds and reorders the weights in advance. The second has its weights as inputs,
-as a gradient graph
-has, because training updates them.
+evaluation. It runs 16 samples on one thread in a session of the trainer's (`forward.rs`). Two models in plain
+onnxruntime are interleaved with it. The first is the original model, for which onnxruntime folds and reorders the
+weights in advance. The second has its weights as inputs, as a gradient graph has, because training updates them.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-//! A model as a candidate of `forward.py`: `damper-forward MODEL.onnx SAMPLES`, in a session of the trainer's, with inputs of its own.
+//! Forward pass of a model, as a candidate of `forward.py`: `damper-forward MODEL.onnx SAMPLES`.
 //!
-//! It takes numbers of runs from standard input and answers with CPU seconds a run.
+//! The model runs in a session of the trainer, on inputs that this program makes. It takes numbers of runs from
+//! standard input and answers with CPU seconds a run.
 
 use cpu_time::ProcessTime;
 use damper::graph::DType;

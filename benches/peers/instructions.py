@@ -5,10 +5,8 @@ record/instructions.md.
     benches/peers/instructions.py BEFORE AFTER
 
 BEFORE and AFTER are commands built by `cargo build --release -p damper --no-default-features` at two commits. valgrind
-counts instructions, on
-one thread, so other work on the machine changes nothing. The difference of a longer run and a run of one epoch is
-divided by the steps between
-them. It includes the share of the evaluations at the ends of epochs.
+counts instructions, on one thread, so other work on the machine changes nothing. The difference of a longer run and a
+run of one epoch is divided by the steps between them. It includes the share of the evaluations at the ends of epochs.
 """
 
 import concurrent.futures

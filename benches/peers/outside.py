@@ -3,8 +3,7 @@
     python3 benches/peers/outside.py target/release/damper train onnx-models/mnist-cnn.onnx --data idx:MNIST --workers 1 ...
 
 runs the command under `perf record` (Linux), which samples call stacks, and prints the shares of the samples in its
-steps. Start-up and end do
-not count, as far as they are listed in OTHERS. Let the run take a minute.
+steps. Start-up and end do not count, as far as they are listed in OTHERS. Let the run take a minute.
 """
 
 import pathlib

@@ -3,8 +3,7 @@
     python3 benches/peers/real.py bert-base|vit-b16|gpt2 FILE.onnx
 
 writes the file that damper trains, the unchanged model of transformers. The peers get a form that Opacus accepts:
-parameters in separate
-modules, positions for each sample, linear layers instead of GPT-2's Conv1D.
+parameters in separate modules, positions for each sample, linear layers instead of GPT-2's Conv1D.
 """
 
 import sys

@@ -6,12 +6,10 @@
     python3 benches/peers/run.py --device cuda --networks mnist,resnet18 --batches 256
 
 Every candidate is a separate process, on one thread (CPU time) or on `--threads` (wall time). A round gives each
-candidate its turn, about
-`--seconds` of steps. The table has the median over the rounds. Candidates run interleaved, all alive at once, if that
-fits into memory. Those
-of the networks in LARGE, and all with `--alone`, run one after the other, each alone with all its rounds. Rows are
-printed as
-they are measured. For networks of real sizes a round is one step. README.md defines a step.
+candidate its turn, about `--seconds` of steps. The table has the median over the rounds. Candidates run interleaved,
+all alive at once, if that fits into memory. Those of the networks in LARGE, and all with `--alone`, run one after the
+other, each alone with all its rounds. Rows are printed as they are measured. For networks of real sizes a round is one
+step. README.md defines a step.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     python3 benches/peers/tasks.py [--tasks table,mnist] [--seeds 3]
 
 needs damper's wheel, torch and opacus. Each run is a separate process on one thread, and the two programs alternate.
-MNIST is read from
-`../shared/data/mnist`. Without it the task is skipped, with a message. Prints the table of `benches/record/tasks.md`.
+MNIST is read from `../shared/data/mnist`. Without it the task is skipped, with a message. Prints the table of
+`benches/record/tasks.md`.
 """
 
 import argparse

@@ -25,8 +25,7 @@ class Scattering(nn.Module):
     """kymatio's Scattering2D(J=2, L=8) with its filters, [N, C, H, W] to [N, 81 C, H/4, W/4].
 
     Its circular convolutions are products with matrices of the Fourier transform, which ONNX can compute without
-    complex numbers.
-    Downsampling is in these matrices.
+    complex numbers. Downsampling is in these matrices.
     """
 
     def __init__(self, height, width):
@@ -97,11 +96,9 @@ class Encoder(nn.Module):
 
     Either each group of channels of each sample has mean 0 and variance 1, or each channel is scaled by its mean and
     standard deviation over public images. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the
-    features are the
-    average over an image and its mirror image, up to the positions of the outputs. The right half repeats the left half
-    and is dropped.
-    `whiten`: the channels are multiplied by the power -1/4 of their covariance over the public images, plus a tenth of
-    its mean eigenvalue.
+    features are the average over an image and its mirror image, up to the positions of the outputs. The right half
+    repeats the left half and is dropped. `whiten`: the channels are multiplied by the power -1/4 of their covariance
+    over the public images, plus a tenth of its mean eigenvalue.
     """
 
     def __init__(self, shape, groups, mean, std, opponent=False, mirror=False, public=None, whiten=False):

@@ -1,4 +1,5 @@
-//! Draws at σ = 2²⁰, one thread: damper's discrete Gaussian, OpenDP's, and a float Gaussian by the ziggurat on damper's ChaCha20.
+//! Times draws at σ = 2²⁰ on one thread: damper's discrete Gaussian, OpenDP's discrete Gaussian, and a float Gaussian
+//! by the ziggurat method on damper's ChaCha20.
 
 use cpu_time::ThreadTime;
 use damper_core::grid::Grid;

@@ -1,5 +1,7 @@
-//! `damper-kernels time [PART...]` times the kernels whose names, or those of their networks, have a part. `damper-kernels list [PART...]`
-//! lists them. `damper-kernels count NAME [CALLS]` calls one for valgrind and QEMU (`misses.py`).
+//! Times or lists kernels, or calls one of them for valgrind and QEMU (`misses.py`).
+//!
+//! `damper-kernels time [PART...]` times the kernels whose names, or those of their networks, contain a part.
+//! `damper-kernels list [PART...]` lists them. `damper-kernels count NAME [CALLS]` calls one kernel.
 
 use cpu_time::ThreadTime;
 use damper_kernel_benches::{TimedKernel, kernels};

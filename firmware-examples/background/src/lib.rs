@@ -103,7 +103,8 @@ impl<E> From<SnapshotError<RegionError<E>>> for TrainingFailure<E> {
     }
 }
 
-/// Bytes of flash from [`Board::from`] on: two sectors of journal, then two halves with room for parameters, momentum and a head of 64.
+/// Bytes of flash from [`Board::from`] on: two sectors of journal, then two halves. Each half has room for a header of
+/// 64 bytes, the parameters and the momentum.
 #[must_use]
 pub const fn bytes<F: NorFlash>() -> usize {
     let half = (64 + 8 * DIM).div_ceil(F::ERASE_SIZE);

@@ -1,12 +1,9 @@
 """Writes extractor.bin: the frozen first layer of a small network, and its public last layer, both of one byte a weight.
 
 The network is trained here, on the digits after the first 400 (`digits.bin` has those), with plain gradient descent.
-This is
-public pretraining. Source of the digits as in digits.py. The file has a row of 64 weights for each feature. A bias of
-two
-bytes for each feature follows (little-endian, in weights times pixels). Then come a row of last-layer weights for each
-class
-and a bias for each, in 64ths.
+This is public pretraining. Source of the digits as in digits.py. The file has a row of 64 weights for each feature. A
+bias of two bytes for each feature follows (little-endian, in weights times pixels). Then come a row of last-layer
+weights for each class and a bias for each, in 64ths.
 """
 
 import pathlib

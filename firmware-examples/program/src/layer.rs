@@ -1,7 +1,8 @@
 //! A dense layer and its cross-entropy, in f32 with the core's rules: sums in index order, nothing fused, the
 //! exponential from [`damper_core::numerics::function`]. Models are made of them.
 //!
-//! Parameters of a layer from `I` inputs to `O` outputs, `[O·I + O]`: a row of `I` weights for each output, then the biases.
+//! Parameters of a layer from `I` inputs to `O` outputs, `[O·I + O]`: a row of `I` weights for each output, then the
+//! biases.
 
 #[cfg(any(test, feature = "model-streamed"))]
 use damper_core::clip::Segments;
