@@ -6,7 +6,8 @@ import re
 Token = collections.namedtuple("Token", "kind text line")
 Function = collections.namedtuple("Function", "name line lines arguments test")
 
-# Alternatives in this order: a raw string before its `r` is a word, a character before its quote is a lifetime's.
+# The alternatives are in this order, because the `r` before a raw string is a word, and the quote before a character is
+# a lifetime's.
 TOKEN = re.compile(
     r"""(?P<space>\s+)
     |(?P<comment>//[^\n]*)
@@ -24,7 +25,7 @@ OPEN, CLOSE = "([{", ")]}"
 
 
 def end_of_block_comment(text, at):
-    """The end of the comment that begins at `at`; such comments nest."""
+    """The end of the comment that begins at `at`. Such comments nest."""
     depth = 0
     for found in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if found[0] == "/*" else -1
@@ -34,7 +35,7 @@ def end_of_block_comment(text, at):
 
 
 def tokens(text, comments=False):
-    """The tokens of a text, without space; comments if asked for. A string or a comment is one token."""
+    """The tokens of a text without space, with comments if requested. A string or a comment is one token."""
     at, line, found = 0, 1, []
     while at < len(text):
         match = TOKEN.match(text, at)
@@ -52,7 +53,7 @@ def tokens(text, comments=False):
 
 
 def blank(text):
-    """The text with comments removed and strings empty; lines stay."""
+    """The text with comments removed and strings empty. The line numbers do not change."""
     at, parts = 0, []
     while at < len(text):
         match = TOKEN.match(text, at)
@@ -73,7 +74,7 @@ def blank(text):
 
 
 def closing(found, at):
-    """The index of the bracket that closes the one at `at`."""
+    """The index of the closing bracket for the bracket at `at`."""
     depth = 0
     for index in range(at, len(found)):
         if found[index].kind == "sign":
@@ -84,7 +85,8 @@ def closing(found, at):
 
 
 def after_angles(found, at):
-    """The index after the generic parameters that begin at `at`, if any do. `->` is one token, and closes none."""
+    """The index after the generic parameters that begin at `at`, if there are any. `->` is one token, and closes
+    none."""
     if found[at].text != "<":
         return at
     depth = 0
@@ -100,14 +102,14 @@ def after_angles(found, at):
 
 
 def count_arguments(found, start, end):
-    """The arguments between two parentheses, `self` among them: what stands between commas outside of any bracket."""
+    """The arguments between two parentheses, with `self`: the parts between commas outside of any bracket."""
     count, fresh, at = 0, True, start + 1
     while at < end:
         text = found[at].text
         if text == ",":
             fresh, at = True, at + 1
             continue
-        # Attributes are no arguments.
+        # Attributes are not arguments.
         if text == "#" and found[at + 1].text == "[":
             at = closing(found, at + 1) + 1
             continue
@@ -151,7 +153,8 @@ def of_tests(found):
 
 
 def functions(text):
-    """The functions of a file that have a body, as they begin. `fn` in a type has no name; a macro's has `$` for one."""
+    """The functions of a file that have a body, in order. `fn` in a type has no name, and a macro's has `$` as its
+    name."""
     found = tokens(text)
     tests = of_tests(found)
     result = []
@@ -173,7 +176,7 @@ def functions(text):
 
 
 def test_modules(text):
-    """The names of the modules that a file declares for tests alone, in other files."""
+    """The names of the modules that a file declares only for tests, in other files."""
     found = tokens(text)
     names = set()
     for first, after in of_tests(found):

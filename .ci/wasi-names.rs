@@ -1,4 +1,5 @@
-//! Names that Rust's standard library refers to and Debian's wasi-libc of 2022 lacks. A program without threads calls none of the first.
+//! Names that Rust's standard library uses and Debian's wasi-libc of 2022 lacks. A program without threads does not
+//! call the first.
 #![no_std]
 use core::ffi::{c_char, c_int, c_void};
 
@@ -36,7 +37,7 @@ unsafe extern "C" {
     fn strcpy(to: *mut c_char, from: *const c_char) -> *mut c_char;
 }
 
-/// A path as it is.
+/// Returns a copy of a path, unchanged.
 ///
 /// # Safety
 ///

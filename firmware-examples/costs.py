@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""What a private step costs on each board, and what whole programs do: flash, static RAM, stack, and instructions.
+"""Measures the cost of a private step on each board, and of whole programs: flash, static RAM, stack, and instructions.
 
     costs.py [--build CARGO] [--record] [TARGET...]
 
-Measures the images of `target/TARGET/release` that `size.toml` names, built before or, with --build, first; `train-mlp-disk` is
-`train` with the features model-mlp and method-disk. Fails where something exceeds `size.toml`, where an instruction count is off
-the recorded one (`costs.toml`) by more than 2 %, where a program does not say what `expected` has, or where the README's tables are
-not that record. With --record, writes both. Sections come from `llvm-size`, what a program takes from its own last line;
-instructions are those that QEMU executes between marks (`xinsn TARGET ELF BEGIN END`): no cycles, which no emulator knows.
+Measures the images of `target/TARGET/release` that `size.toml` names, built before or, with --build, first.
+`train-mlp-disk` is `train` with the features model-mlp and method-disk. Fails if
+
+- a size exceeds `size.toml`,
+- an instruction count differs from the recorded count (`costs.toml`) by more than 2 %,
+- the output of a program differs from `expected`, or
+- the README's tables differ from that record.
+
+With --record, writes both. Sections come from `llvm-size`, and a program's use of memory from its own last line.
+Instructions are those that QEMU executes between marks (`xinsn TARGET ELF BEGIN END`). No emulator counts cycles.
 """
 
 import argparse
@@ -34,7 +39,7 @@ NAMES = {
 # Parameters of the parts, and of the whole step.
 DIM = 256
 STEP_DIM = 64
-# Each part: its marks, and the part whose instructions are in it too.
+# Each part: its marks, and the part whose instructions it includes.
 PARTS = {
     "clip and accumulate, per sample": ("add", None),
     "noise draw and mean": ("still", None),
@@ -51,9 +56,9 @@ PARTS = {
 }
 # The last line of a program: figures of `size.toml`.
 BOARD = re.compile(r"board: (?P<stack>\d+) bytes of stack, (?P<flash>\d+) of flash, (?P<ram>\d+) of static RAM")
-# Where every model and method of `train` is measured.
+# Target on which every model and method of `train` is measured.
 SHOWN = "thumbv7em-none-eabihf"
-# What an image carries that a product would not, or would bring itself: data, expected digests, the model.
+# Parts of an image that a product would not have, or would replace: data, expected digests, the model.
 OWN = re.compile(r"step.*(GRAD|KEY)|methods.*METHODS|softmax.*gradient")
 DIGITS = (HERE / "program/data/digits.bin").stat().st_size
 # Sections in flash that are not the program's code and constants.
@@ -65,7 +70,7 @@ def lines(*command, **more):
 
 
 def sections(image):
-    """Bytes of each section that has an address; on RISC-V also the stack's, which is memory and not a variable."""
+    """Bytes of each section with an address. On RISC-V also the stack's, which is memory and not a variable."""
     found = {}
     for line in lines("llvm-size", "-A", image)[2:]:
         words = line.split()
@@ -98,7 +103,7 @@ def run(target, image):
 
 
 def mark(image, name):
-    """The symbol of one of `program/src/mark.rs`, whose names are mangled."""
+    """The symbol of a mark of `program/src/mark.rs`, whose name is mangled."""
     found = [line.split()[-1] for line in lines("llvm-nm", image) if re.search(rf"4mark\d+{name}(17h[0-9a-f]+E)?$", line)]
     if len(found) != 1:
         sys.exit(f"{image}: {len(found)} functions {name}")
@@ -109,7 +114,7 @@ def instructions(target, image, region):
     """Instructions between a region's marks, on average over its calls."""
     marks = [mark(image, f"begin_{region}"), mark(image, f"end_{region}")]
     with tempfile.NamedTemporaryFile() as out:
-        # It looks for an emulator under the name of a shell variable: no dots.
+        # It searches for an emulator by the name of a shell variable, which has no dots.
         lines("xinsn", target.replace(".", "_"), str(image), *marks, stderr=subprocess.DEVNULL,
               env=os.environ | {"INSNCOUNT_OUT": out.name})
         calls, total = re.search(r"calls=(\d+) sum=(\d+)", pathlib.Path(out.name).read_text()).groups()
@@ -124,8 +129,8 @@ def features(image):
 
 
 def stable_path():
-    """This folder under a path that every checkout has: Cargo hashes the paths of crates outside a workspace into the names of
-    symbols, and with their order the linker's inlining moves, and counts by some per cent."""
+    """This folder under a path that every checkout has. Cargo hashes the paths of crates outside a workspace into the
+    names of symbols. With the order of names, the linker's inlining and the counts change by some per cent."""
     link, new = pathlib.Path("/tmp/damper-costs"), pathlib.Path(f"/tmp/damper-costs.{os.getpid()}")
     new.symlink_to(HERE.parent)
     new.replace(link)
@@ -146,7 +151,7 @@ def build(cargo, target, limits):
 
 
 def program(target, image):
-    """What a program took, and what is wrong with what it said."""
+    """The use of memory of a program, and the errors in its output."""
     *said, last = run(target, image)
     board = BOARD.fullmatch(last)
     if board is None or said != (HERE / "expected" / f"{image.name}.txt").read_text().splitlines():
@@ -158,7 +163,7 @@ def program(target, image):
 
 
 def measure(target, limits):
-    """What was measured, and what is wrong with it."""
+    """The measured figures, and their errors."""
     folder, wrong = HERE / "target" / target / "release", []
     taken = {}
     for name in (name for name in limits if name != "stack"):
@@ -218,7 +223,7 @@ def of_steps(record):
 
 
 def cells(taken):
-    """Of one program on one board: instructions of a step, of a gradient, flash, RAM."""
+    """Instructions of a step and of a gradient, flash and RAM of one program on one board."""
     if not taken:
         return [None] * 4
     return [taken["program"], taken["gradient"], taken["flash"], f"{taken['stack']:,} + {taken['ram']}"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the corpus that are made by hand or taken from the repository: `fuzz/corpus/TARGET/seed-*`.
+"""Writes the seeds of the corpus that are synthetic or taken from the repository: `fuzz/corpus/TARGET/seed-*`.
 
-Needs nothing but Python. What fuzzing found besides lies beside them, named by its digest.
+Needs only Python. Other inputs, which fuzzing found, are in the same folders and named by their digest.
 """
 
 import gzip

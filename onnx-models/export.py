@@ -1,10 +1,11 @@
-"""Writes the .onnx files of this folder that hold weights, and vectors of per-sample gradients; large.py writes the others.
+"""Writes the .onnx files of this folder that hold weights, and vectors of per-sample gradients. large.py writes the
+other files.
 
     pip install -r requirements.txt && python3 export.py
 
-Everything is seeded; README.md says what the files are. Each file is checked: with random values set through its
-initializers, onnxruntime's forward pass equals PyTorch's, which proves the map from PyTorch's parameters to ONNX
-names and layouts. The vectors come from torch.func in f32 and are checked against the same gradients in f64.
+Everything is seeded. README.md describes the files. Each file is checked. With random values in its initializers,
+onnxruntime's forward pass equals PyTorch's, which proves the map from PyTorch's parameters to ONNX names and layouts.
+The vectors come from torch.func in f32 and are checked against the same gradients in f64.
 """
 
 import copy
@@ -50,7 +51,7 @@ def main():
     }
     for name, (net, shape, options) in shipped.items():
         names = write(f"{name}.onnx", net, shape, **options)
-        # What a user gets who passes no options but a dynamic batch, from either exporter.
+        # The export of a user who passes no option except a dynamic batch, from either exporter.
         if options:
             write(f"exports/{name}.torchscript.onnx", net, shape)
         write(f"exports/{name}.dynamo.onnx", net, shape, dynamo=True)
@@ -65,7 +66,7 @@ def main():
     x = np.random.default_rng(5).standard_normal((4, 3, 64)).astype(np.float32)
     vectors("sensor-cnn", "softmax-cross-entropy", sensor_cnn, names, x, classes=4)
 
-    # What tests read besides. Their exports' names and layouts differ, so vectors are in PyTorch's.
+    # Further files that tests read. Their exports' names and layouts differ, so vectors are in PyTorch's.
     reshaped = seeded(networks.Reshaped)
     for name, net in {
         "reshaped": reshaped,
@@ -142,7 +143,8 @@ RECORD = {
 
 
 def strip(message):
-    """Clears, in place and all the way down, what names the exporting machine's files: doc strings and traces of calls."""
+    """Clears fields that name the exporting machine's files, in place and recursively: doc strings and traces of
+    calls."""
     for field, value in message.ListFields():
         if field.name == "doc_string":
             message.ClearField(field.name)
@@ -172,8 +174,8 @@ def write(name, net, shape, **options):
 
 
 def parameter_map(net, shape, options):
-    """`{onnx name: (torch name, transposed, onnx shape)}`, read off an export of the same network with random values:
-    no two parameters are equal there, so none are merged and each is found by its values."""
+    """`{onnx name: (torch name, transposed, onnx shape)}`, from an export of the same network with random values. No
+    two parameters are equal there, so none are merged and each is found by its values."""
     twin = randomised(net)
     initializers = {i.name: numpy_helper.to_array(i) for i in export(twin, shape, **options).graph.initializer}
     names = {}
@@ -204,8 +206,9 @@ def to_onnx_layout(array, transposed, shape):
 
 
 def check_forward(name, model, net, shape, names, options):
-    """onnxruntime's outputs equal PyTorch's: at the initial values, and at random ones set through `names`. The latter
-    is left out where the exporter merged parameters or has operators of other layouts (GRU): the map is then partial."""
+    """Checks that onnxruntime's outputs equal PyTorch's, at the initial values and at random values set through
+    `names`. The latter is left out if the exporter merged parameters or has operators of other layouts (GRU), because
+    the map is then partial."""
     rows = options.get("batch", 2) if not options.get("dynamic", (0,)) else 3
     x = torch.randn(rows, *shape, generator=torch.Generator().manual_seed(2))
     initializers = {i.name: i for i in model.graph.initializer}
@@ -231,7 +234,7 @@ def check_forward(name, model, net, shape, names, options):
 
 
 def digit_samples(shape):
-    """Three real digits with pixels as the IDX files have them, over 255, and two samples of seeded noise."""
+    """Three real digits with pixels as in the IDX files, over 255, and two samples of seeded noise."""
     images = (load_digits().images[[3, 140, 1009]].astype(np.int64) * 510 + 16) // 32
     real = (images / 255.0).astype(np.float32).reshape(3, *shape)
     noise = np.random.default_rng(3).standard_normal((2, *shape)).astype(np.float32)
@@ -247,7 +250,7 @@ def upscaled_digit_samples():
 
 
 def loss_of_one(loss, logits, label):
-    """The loss of one sample from its outputs `[10]`, as design documents and `--loss` name it."""
+    """The loss of one sample from its outputs `[10]`, by its name in design documents and `--loss`."""
     f = torch.nn.functional
     if loss == "softmax-cross-entropy":
         return f.cross_entropy(logits[None], label[None])
@@ -275,7 +278,7 @@ def per_sample(net, loss, x, labels, dtype):
     def one(params, sample, label):
         return loss_of_one(loss, torch.func.functional_call(net, params, (sample[None],))[0], label)
 
-    # One by one: recurrent layers have no rule for vmap.
+    # One by one, because recurrent layers have no rule for vmap.
     each = [torch.func.grad_and_value(one)(params, sample, label) for sample, label in zip(x, labels)]
     grads = {name: np.stack([grads[name].numpy() for grads, _ in each]) for name in params}
     return np.stack([loss.numpy() for _, loss in each]), grads
@@ -290,7 +293,8 @@ def vectors(name, loss, net, names, x, classes=10):
     losses64, grads64 = per_sample(net, loss, x, labels, torch.float64)
     arrays = {"x": x, "labels": labels, "loss": losses, "loss64": losses64}
     worst = 0.0
-    # A gradient may vanish (of a bias that a normalisation takes away): what is small against the whole is held to that.
+    # A gradient may vanish (of a bias before a normalisation), so small entries are compared relative to the whole
+    # gradient.
     whole = np.sqrt(sum(np.square(exact.reshape(len(x), -1)).sum(axis=1) for exact in grads64.values()))
     for onnx_name, (torch_name, transposed, shape) in names.items():
         grad, exact = grads[torch_name], grads64[torch_name]

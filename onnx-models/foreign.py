@@ -1,9 +1,9 @@
-"""Writes exports/foreign/: networks of other people's packages by both exporters of PyTorch and by other exporters,
+"""Writes exports/foreign/: networks of other packages by both exporters of PyTorch and by other exporters,
 their named_parameters(), and per-sample gradients.
 
     pip install -r requirements.txt -r foreign_requirements.txt && python3 foreign.py [NAME...]
 
-Everything is seeded. Each file is at the package's default initialisation, where exporters merge and fold most.
+Everything is seeded. Each file is at the package's default initialisation, in which exporters merge and fold most.
 """
 
 import copy
@@ -116,7 +116,7 @@ def write(title, network, net, *, dynamo, opset, batch="batch", length=None, fol
         if dynamo:
             dims = {axis: torch.export.Dim(symbol, max=1024 if axis == 0 else 2 * LENGTH) for axis, symbol in axes.items()}
             shapes = tuple(dims for _ in names) if dims else None
-            # One argument takes them all.
+            # One argument takes all of them.
             shapes = (shapes,) if shapes and isinstance(net, networks.Outputs) else shapes
             torch.onnx.export(
                 net, tuple(values), path, dynamo=True, external_data=False, verbose=False, optimize=fold,
@@ -177,7 +177,7 @@ def gradients(name, net, inputs, labels):
 
 
 def scikit_learn(name, opset):
-    """An MLPRegressor of scikit-learn by skl2onnx, at its initial weights; its outputs are taken for logits."""
+    """An MLPRegressor of scikit-learn by skl2onnx, at its initial weights. Its outputs are used as logits."""
     import skl2onnx
     from sklearn.neural_network import MLPRegressor
 

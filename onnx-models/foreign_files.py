@@ -1,4 +1,4 @@
-"""Where the files of foreign.py lie, and the list of parameters beside them."""
+"""Folder of the files of foreign.py, and the list of parameters in it."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Networks of other people's packages, each in its smallest configuration, as PyTorch modules that take the data and
+"""Networks of other packages, each in its smallest configuration, as PyTorch modules that take the data and
 return one tensor of outputs."""
 
 import functools
@@ -126,7 +126,7 @@ def vit():
 
 
 def with_head(net, head):
-    """Some begin with a last layer of zeros, through which no gradient flows."""
+    """Replaces zeros in the last layer, with which some networks begin. No gradient flows through zeros."""
     nn.init.normal_(head.weight, std=0.2)
     return net
 
@@ -136,7 +136,7 @@ def groups(channels):
 
 
 def resnet18():
-    """Eight channels where torchvision begins with 64; otherwise its ResNet-18 with another `norm_layer`."""
+    """ResNet-18 of torchvision with another `norm_layer`, and eight channels instead of 64 in the first layer."""
     from torchvision.models import resnet
 
     class Narrow(resnet.ResNet):
@@ -229,7 +229,7 @@ class Encoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """nn.MultiheadAttention as it is by default: the batch on axis 1."""
+    """nn.MultiheadAttention with its default, the batch on axis 1."""
 
     def __init__(self):
         super().__init__()
@@ -253,7 +253,7 @@ class Recurrent(nn.Module):
 
 
 class Positions(nn.Module):
-    """A small GPT as people write it: a table of positions looked up at `arange`, a causal mask, one tied table."""
+    """A common form of a small GPT: a table of positions looked up at `arange`, a causal mask, one tied table."""
 
     def __init__(self):
         super().__init__()

@@ -2,7 +2,7 @@
 
     pip install tensorflow-cpu==2.21 tf2onnx==1.17 && python3 foreign_tensorflow.py
 
-Images have their channels last, as TensorFlow's have: the exporter turns them around each convolution.
+Images have their channels last, as in TensorFlow. The exporter transposes them around each convolution.
 """
 
 import os
@@ -22,7 +22,7 @@ NAME, OPSET = "keras-cnn", 15
 def network():
     tf.keras.utils.set_random_seed(20240817)
     layers = tf.keras.layers
-    # Not zeros: the exporter leaves additions of zeros out.
+    # Not zeros, because the exporter leaves additions of zeros out.
     seeds = iter(range(10))
 
     def some():

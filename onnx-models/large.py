@@ -2,8 +2,8 @@
 
     cargo build --release && pip install -r requirements.txt && python3 large.py [NAME ...]
 
-`damper init` takes the weights out and draws those of the vectors: the built command is taken
-from target/release, or from the variable DAMPER. README.md says what the files are.
+`damper init` takes the weights out and draws those of the vectors. The built command is taken
+from target/release, or from the variable DAMPER. README.md describes the files.
 """
 
 import os
@@ -26,10 +26,10 @@ from export import HERE, OPSET, randomised, strip
 
 DAMPER = os.environ.get("DAMPER", HERE.parent / "target" / "release" / "damper")
 
-# Entries of a parameter's gradient that a vector holds; which ones is said in README.md.
+# Number of entries of a parameter's gradient in a vector. README.md has their indices.
 ENTRIES = 32
 
-# Weights of the vectors: seed 1, and norms and biases away from ones and zeros, where they would hide faults.
+# Weights of the vectors: seed 1. Norms are not 1 and biases not 0, because these values would hide faults.
 SEED = 1
 MOVED = {"*norm*.weight": "uniform(0.5, 1.5)", "*.bias": "normal(0, 0.1)"}
 
@@ -66,7 +66,7 @@ CONVOLUTIONS = {"*conv*.weight": "kaiming-normal(fan-out, relu)"}
 TRANSFORMER = {"*.weight": "truncated-normal(0, 0.02)", "*.bias": "zeros", "*norm*.weight": "ones"}
 GPT = TRANSFORMER | {
     "*.weight": "normal(0, 0.02)", "*norm*.weight": "ones", "positions": "normal(0, 0.02)",
-    # Of the branches that are added up: 0.02 / sqrt(2 * layers).
+    # Weights of the branches that are added: 0.02 / sqrt(2 * layers).
     "*.attention.out.weight": "normal(0, 0.00707)", "*.fc2.weight": "normal(0, 0.00707)",
 }
 MODELS = {
@@ -101,8 +101,8 @@ def overrides(init):
 
 
 def write(name, model, net):
-    """Exports `net` without constant folding, which keeps the names of parameters; checks names and forward pass; and takes
-    the weights out."""
+    """Exports `net` without constant folding, which keeps the names of parameters. Checks names and forward pass, and
+    takes the weights out."""
     inputs = {key: torch.from_numpy(value) for key, value in model.inputs(np.random.default_rng(7), 2).items()}
     with tempfile.TemporaryDirectory() as folder:
         full = pathlib.Path(folder) / "full.onnx"
@@ -130,11 +130,12 @@ def write(name, model, net):
 
 
 def vectors(name, model, net):
-    """Writes `vectors/NAME.npz`: losses, and of each parameter's gradient the norm, the largest entry, and some entries."""
+    """Writes `vectors/NAME.npz`: losses, and the norm, the largest entry and some entries of each parameter's
+    gradient."""
     rng = np.random.default_rng(11)
     inputs = model.inputs(rng, model.samples)
     if model.tokens:
-        # The next byte of each; what has none is not counted.
+        # The label is the next byte. The last position has none and is not counted.
         labels = np.concatenate([inputs["input_ids"][:, 1:], np.full((model.samples, 1), -100)], 1)
         labels[0, 40:] = -100
     else:
@@ -152,7 +153,8 @@ def vectors(name, model, net):
     single = per_sample(net, inputs, labels, torch.float32)
     names = sorted(exact[1])
     rows = {parameter: grad.reshape(model.samples, -1) for parameter, grad in exact[1].items()}
-    # A gradient may vanish (of the bias of an attention's keys): what is small against the whole is held to that.
+    # A gradient may vanish (of the bias of an attention's keys), so small entries are compared relative to the whole
+    # gradient.
     whole = np.max([np.abs(grad).max(axis=1) for grad in rows.values()], axis=0)
     columns, worst = {"norms": [], "largest": [], "entries": []}, 0.0
     for parameter in names:
@@ -183,7 +185,7 @@ def per_sample(net, inputs, labels, dtype):
         logits = torch.func.functional_call(net, (params, buffers), tuple(value[None] for value in sample))
         return cross_entropy(logits.flatten(0, -2), label.reshape(-1))
 
-    # One by one: all at once would not fit into memory.
+    # One by one, because all at once would not fit into memory.
     grads, losses = {name: [] for name in params}, []
     for row, label in enumerate(torch.from_numpy(labels)):
         grad, loss = torch.func.grad_and_value(one)(params, label, *(value[row] for value in data))

@@ -1,4 +1,4 @@
-"""The networks of this folder as PyTorch modules; the table in README.md says what each is for."""
+"""The networks of this folder as PyTorch modules. The table in README.md describes them."""
 
 from collections import OrderedDict
 
@@ -25,7 +25,7 @@ class Swish(nn.Module):
 
 
 def named(**layers):
-    """A Sequential whose parameters have speaking names: `conv1.weight`, not `0.weight`."""
+    """A Sequential whose parameters have descriptive names: `conv1.weight`, not `0.weight`."""
     return nn.Sequential(OrderedDict(layers))
 
 
@@ -39,8 +39,8 @@ def digits_mlp():
 
 
 def digits_cnn():
-    """Pixels 0 to 1 are centred first, and one convolution has to do: under DP-SGD at epsilon 4 the centring gave 3
-    points of held-out accuracy, and leaving out a second convolution 2 more."""
+    """Pixels 0 to 1 are centred first, followed by only one convolution. Under DP-SGD at epsilon 4 the centring gained
+    3 points of held-out accuracy, and leaving out a second convolution 2 more."""
     return named(
         centred=Scaled(0.5, 0.5),
         conv=nn.Conv2d(1, 16, 3, padding=1), act=nn.Tanh(), pool=nn.AvgPool2d(2),
@@ -109,7 +109,7 @@ def cifar_cnn5():
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions with norms behind them, and the input added (He et al., arXiv 1512.03385)."""
+    """Two 3×3 convolutions, each followed by a norm, and the input added (He et al., arXiv 1512.03385)."""
 
     def __init__(self, inputs, outputs, stride, groups):
         super().__init__()
@@ -180,7 +180,7 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x, mask=None):
-        # Fixed, so that they are no shape arithmetic in the file.
+        # Fixed, so that the file has no shape arithmetic.
         tokens, width = int(x.shape[1]), int(x.shape[2])
         size = width // self.heads
 
@@ -195,7 +195,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer layer; the norms stand before the branches, or (`post`) behind the sums."""
+    """A transformer layer. The norms are before the branches, or (`post`) after the sums."""
 
     def __init__(self, width, heads, eps, gelu="none", post=False):
         super().__init__()
@@ -216,7 +216,8 @@ class Block(nn.Module):
 
 
 class ViT(nn.Module):
-    """ViT-Ti (Dosovitskiy et al., arXiv 2010.11929; Touvron et al., arXiv 2012.12877) for 32×32 images in patches of 4×4."""
+    """ViT-Ti (Dosovitskiy et al., arXiv 2010.11929 and Touvron et al., arXiv 2012.12877) for 32×32 images in patches of
+    4×4."""
 
     def __init__(self, width=192, depth=12, heads=3):
         super().__init__()
@@ -236,8 +237,8 @@ class ViT(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT-tiny (Turc et al., arXiv 1908.08962: 2 layers, width 128) with a classifier on the first token. Token 0 is padding;
-    there are no segments. The vocabulary is that of `text/wordpiece.json`."""
+    """BERT-tiny (Turc et al., arXiv 1908.08962: 2 layers, width 128) with a classifier on the first token. Token 0 is
+    padding, and there are no segments. The vocabulary is that of `text/wordpiece.json`."""
 
     def __init__(self, tokens=64, vocabulary=4096, width=128, classes=2):
         super().__init__()
@@ -257,8 +258,8 @@ class Bert(nn.Module):
 
 
 class Gpt(nn.Module):
-    """GPT-2's layers (Radford et al. 2019) over the bytes of `text/bytes.json` (0 padding, 1 begin, 2 end, 3 + b byte b), small;
-    the output layer is the embedding."""
+    """Small GPT-2 layers (Radford et al. 2019) over the bytes of `text/bytes.json` (0 padding, 1 begin, 2 end, 3 + b
+    byte b). The output layer is the embedding."""
 
     def __init__(self, tokens=64, vocabulary=259, width=128, depth=4, heads=4):
         super().__init__()
@@ -275,11 +276,11 @@ class Gpt(nn.Module):
         return self.norm(x) @ self.bytes.weight.T
 
 
-# From here on: networks that only tests read.
+# The networks from here on are only for tests.
 
 
 class Reshaped(nn.Module):
-    """Flattens by `reshape`: a fixed-batch export then holds the batch size in a constant."""
+    """Flattens by `reshape`, so a fixed-batch export holds the batch size in a constant."""
 
     def __init__(self):
         super().__init__()
@@ -354,7 +355,7 @@ def merged_norms():
 
 
 def dynamic_axis():
-    """Fully convolutional: height and width can stay symbolic."""
+    """Fully convolutional, so height and width can stay symbolic."""
     return named(
         conv=nn.Conv2d(1, 4, 3), act=nn.Tanh(), pool=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten(), fc=nn.Linear(4, 10)
     )

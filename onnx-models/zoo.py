@@ -74,7 +74,7 @@ def main():
 
 
 def in_process(name, exporter, options):
-    """`cell` in a process of its own, so that a crash or a loop of an exporter ends there."""
+    """Runs `cell` in a separate process, so that a crash or a loop of an exporter ends there."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=send, args=(there, name, exporter, options))
     start = time.time()
@@ -150,11 +150,12 @@ def make_inputs(network, seed):
 
 
 def perturb(net):
-    """A little noise: exporters merge what is equal and drop zeros, which pretrained weights do not have."""
+    """Adds a little noise, because exporters merge equal tensors and drop zeros, which pretrained weights do not
+    have."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for value in net.parameters():
-            # A table of sines that stays as it is.
+            # A table of sines does not change.
             if not value.requires_grad:
                 continue
             value += 0.02 * torch.randn(value.shape, generator=generator)
@@ -167,7 +168,7 @@ def copy_parameters(net, source):
 
 
 def export(net, network, inputs, exporter, path):
-    """Tries what a user would try in turn. Returns the variant that worked, and the errors of the others."""
+    """Tries the variants of a user in turn. Returns the variant that worked, and the errors of the others."""
     transformers = [one for one in net.modules() if hasattr(one, "set_attn_implementation")]
     tries = [("", {})]
     tries += [("eager attention", {"eager": True})] if transformers else []
@@ -219,7 +220,7 @@ def message(done):
 
 
 def derive(path, network, inputs, samples, options):
-    """Per-sample gradients by damper, held against the reference."""
+    """Per-sample gradients by damper, compared with the reference."""
     data, out = path.with_suffix(".data.npz"), path.with_suffix(".gradients.npz")
     model = onnx.load(path)
     taken = {one.name for one in model.graph.input}
@@ -231,7 +232,7 @@ def derive(path, network, inputs, samples, options):
     warned = [line for line in done.stderr.splitlines() if line.startswith("warning")]
     if done.returncode:
         return failed("refused", message(done).replace(str(path), path.name)) | {"warned": warned}
-    # damper gives parameters the names of the source, which it writes with a model.
+    # damper gives parameters the names of the source, and writes them with a model.
     read = path.with_suffix(".read.onnx")
     if not call(options, "fix", path, "-o", read).returncode:
         model = onnx.load(read)

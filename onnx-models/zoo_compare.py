@@ -1,6 +1,6 @@
-"""Per-sample gradients by PyTorch's autograd, and how damper's differ from them.
+"""Per-sample gradients by PyTorch's autograd, and their difference from damper's.
 
-A file has its own names and layouts. So an initializer is found by its values: noise makes all numbers of a network
+A file has its own names and layouts, so an initializer is found by its values. Noise makes all numbers of a network
 different, and a transposed, cut or joined weight has the same numbers as its origin.
 """
 
@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 import torch
 
-# An entry may be off by this much of the largest entry of its parameter's gradient, and of the whole gradient's.
+# Largest relative error of an entry, relative to the largest entry of its parameter's gradient, and to that of the
+# whole gradient.
 CLOSE, FLOOR = 1e-4, 2e-6
 
 
@@ -32,7 +33,7 @@ class Samples:
 def reference(net, network, inputs):
     net = copy.deepcopy(net)
     for module in net.modules():
-        # A file does not mark the row of the padding, which has no gradient in PyTorch.
+        # A file does not mark the padding row, which has no gradient in PyTorch.
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
     with torch.no_grad():
@@ -45,7 +46,7 @@ def reference(net, network, inputs):
         labels[mask == 0] = -100
     losses, exact = gradients(copy.deepcopy(net).double(), inputs, labels, axis)
     losses32, rounded = gradients(net, inputs, labels, axis)
-    # Two masks of the least float64 add up to minus infinity.
+    # Two masks of the smallest float64 add up to minus infinity.
     losses = np.where(np.isfinite(losses), losses, losses32)
     exact = {key: np.where(np.isfinite(one), one, rounded[key]) for key, one in exact.items()}
     used = {key for key, one in net.named_parameters() if one.grad is not None}
@@ -60,7 +61,7 @@ def gradients(net, inputs, labels, axis):
     double = next(net.parameters()).dtype == torch.float64
     losses, grads = [], {}
     for row in range(len(labels)):
-        # LeViT keeps what it computed of its parameters until it trains.
+        # LeViT caches values computed from its parameters until it trains.
         net.train().eval()
         one = [value[row : row + 1] for value in inputs.values()]
         one = [value.double() if double and value.is_floating_point() else value for value in one]
@@ -75,7 +76,7 @@ def gradients(net, inputs, labels, axis):
     return np.array(losses), {key: np.stack(those) for key, those in grads.items()}
 
 
-# ---- what a file's initializers are
+# ---- origins of a file's initializers
 
 
 def initializers(model):
@@ -96,14 +97,15 @@ class Origins:
         flat = np.concatenate(list(values.values()))
         self.order = np.argsort(flat, kind="stable")
         self.sorted = flat[self.order]
-        # Equal numbers: which is which stays open, so they are not compared.
+        # Equal numbers cannot be distinguished, so they are not compared.
         equal = self.sorted[1:] == self.sorted[:-1]
         self.vague = np.zeros(len(flat), bool)
         self.vague[self.order[1:][equal]] = self.vague[self.order[:-1][equal]] = True
         self.whole = {np.sort(one).tobytes(): key for key, one in values.items()}
 
     def find(self, values):
-        """Place of each value among all parameters' numbers, and -1 if there is none, -2 if several."""
+        """Index of each value among all parameters' numbers, or -1 if it is not found, or -2 if it is found several
+        times."""
         values = values.ravel()
         key = self.whole.get(np.sort(values).tobytes())
         if key is not None:
@@ -119,7 +121,7 @@ class Origins:
 
 
 def compare(model, grads, losses, samples, fresh):
-    """Compares sets of parameters and gradients. In a fresh network values repeat, so there only sizes are compared."""
+    """Compares sets of parameters and gradients. In a fresh network values repeat, so only sizes are compared there."""
     trained = sum(one[0].size for one in grads.values())
     total = sum(one.size for one in samples.values.values())
     counts = {"trained": int(trained), "parameters": int(total)}
@@ -152,7 +154,7 @@ def compare(model, grads, losses, samples, fresh):
 
 
 def shifted(values, origins, parameters, found):
-    """Places of a parameter of which the file holds 1 + w, which has the same gradient."""
+    """Indices of a parameter of which the file holds 1 + w, which has the same gradient."""
     flat = values.ravel().astype(np.float64) - 1
     for number, (name, one) in enumerate(parameters.items()):
         if one.size == flat.size and np.abs(one - flat).max() < 1e-6:
@@ -181,9 +183,9 @@ def judged(origins, covered, sums, extra, losses, samples):
             continue
         scale = np.maximum(np.abs(exact).max(axis=1), FLOOR / CLOSE * largest)
         error = np.abs(ours - exact)[:, known].max(axis=1) / scale
-        # At a kink float32 may take the other side: then PyTorch's own float32 is the reference.
+        # At a kink float32 may take the other side. Then PyTorch's own float32 is the reference.
         error = np.minimum(error, np.abs(ours - rounded)[:, known].max(axis=1) / scale)
-        # PyTorch's own float32 is off by this, and by much if small differences grow.
+        # Error of PyTorch's own float32, which is large if small differences grow.
         own = (np.abs(rounded - exact).max(axis=1) / scale).max()
         if not (error <= max(CLOSE, 5 * own)).all():
             error = np.nan_to_num(error, nan=np.inf)
@@ -231,6 +233,6 @@ def sizes(grads, samples):
         else:
             del left[match]
     if sum(one[0] for one in extra.values()) == sum(left.values()):
-        # Cut or joined, as the two biases of a recurrent layer.
+        # Cut or joined tensors, such as the two biases of a recurrent layer.
         extra, left = {}, {}
     return verdict({}, left, extra)

@@ -1,4 +1,4 @@
-"""Small networks that no package has: what people write themselves."""
+"""Small networks that are in no package, as users write them."""
 
 import dataclasses
 
@@ -91,7 +91,7 @@ class GCN(nn.Module):
 
 
 class FTTransformer(nn.Module):
-    """A token a column: numbers by a weight and a bias of their own, categories by tables."""
+    """A token a column: numbers by a weight and a bias for each column, categories by tables."""
 
     def __init__(self, numbers=4, sizes=(5, 7)):
         super().__init__()

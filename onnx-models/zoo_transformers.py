@@ -1,4 +1,4 @@
-"""Networks of transformers, each of two narrow layers, with the heads that people fine-tune."""
+"""Networks of transformers, each of two narrow layers, with the usual heads for fine-tuning."""
 
 import torch
 import transformers as hf

@@ -14,7 +14,7 @@ from zoo_networks import CLASSES, Network, noise
 
 
 def group_norms(net, most):
-    """Every BatchNorm becomes a GroupNorm of its weights: up to `most` groups of at least two channels."""
+    """Replaces every BatchNorm by a GroupNorm with its weights, of up to `most` groups of at least two channels."""
     for name, child in net.named_children():
         if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
             setattr(net, name, group_norm(child, most))
@@ -39,7 +39,7 @@ def group_norm(batch_norm, most):
 
 
 def resnet(block, layers):
-    """Eight channels instead of 64 at the beginning."""
+    """Eight channels instead of 64 in the first layer."""
     from torchvision.models import resnet
 
     class Narrow(resnet.ResNet):

@@ -1,4 +1,4 @@
-//! The cost of accounting: compositions, schedules, calibration.
+//! Benchmarks of accounting: compositions, schedules, calibration.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use damper_accounting::{Accountant, DrawSchedule, NoiseFactors, Plan, calibrate, sampling_rate};
@@ -9,7 +9,7 @@ const STEPS: u32 = 10_000;
 
 type Factor = fn(u32) -> f64;
 
-/// Noise schedules whose factors all differ: slowly rising, polynomial, and that of step sizes linear in √t.
+/// Noise schedules with different factors in all steps: slowly rising, polynomial, and that of step sizes linear in √t.
 const SCHEDULES: [(&str, Factor); 3] = [
     ("rising", |t| 0.8 + f64::from(t) * 1e-5),
     ("polynomial", |t| 0.45 * (20.0 + f64::from(t)).powf(0.25)),

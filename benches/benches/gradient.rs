@@ -1,4 +1,4 @@
-//! Per-sample gradients of the MNIST CNN, 16 samples, one thread, on each backend that is there.
+//! Per-sample gradients of the MNIST CNN, 16 samples, one thread, on each available backend.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use damper::grad::{DeriveOptions, Loss, derive};

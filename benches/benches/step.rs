@@ -38,7 +38,7 @@ fn exact<W: Word>() -> DiscreteGaussian<W> {
     DiscreteGaussian::with_multiplier(Grid::new(20).unwrap(), 1.0).unwrap()
 }
 
-/// Clip, round to the grid, check the bound, add: per coordinate of one sample.
+/// Times clip, round to the grid, check the bound and add, per coordinate of one sample.
 fn add<M: Mechanism<NoiseState = ()>>(c: &mut Criterion, name: &str, mechanism: M) {
     let (step, mut state) = momentum(mechanism);
     let grad: Vec<f32> = (0..DIM).map(|i| ((i * 7919) % 1000) as f32 / 1e4 - 0.05).collect();
@@ -49,7 +49,7 @@ fn add<M: Mechanism<NoiseState = ()>>(c: &mut Criterion, name: &str, mechanism: 
     group.bench_function(name, |b| b.iter(|| open.add_combined(&[&grad[..1000], &grad[1000..]]).unwrap()));
 }
 
-/// Noise, release, momentum: per coordinate of one step.
+/// Times noise, release and momentum, per coordinate of one step.
 fn finish<M: Mechanism<NoiseState = ()>, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
     let (step, mut state) = momentum(mechanism);
     let mut ledger = Ledger::volatile(1 << 31);
@@ -67,7 +67,8 @@ fn finish<M: Mechanism<NoiseState = ()>, G: Generator>(c: &mut Criterion, name: 
     });
 }
 
-/// What a step does outside the graph, on one worker and on two: the draw from MNIST's samples, and noise and update of `dim` parameters.
+/// Times the parts of a step outside the graph, on one worker and on two: the draw from MNIST's samples, and noise and
+/// update of `dim` parameters.
 fn outside(c: &mut Criterion, name: &str, dim: usize) {
     let generator = ChaCha20::<16>::simulation(1);
     for threads in [1, 2] {

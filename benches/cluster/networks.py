@@ -1,4 +1,4 @@
-"""Writes ONNX models of any size, without the onnx package: for measurements."""
+"""Writes ONNX models of any size, without the onnx package, for measurements."""
 
 import array
 import random
@@ -48,7 +48,7 @@ def _write(path, inputs, outputs, nodes, tensors):
 
 
 def _uniform(count, bound, seed):
-    """Values below `bound` in magnitude; a pattern of 65,537 repeats."""
+    """Values below `bound` in magnitude. A pattern of 65,537 repeats."""
     chance = random.Random(seed)
     pattern = array.array("f", (chance.uniform(-bound, bound) for _ in range(min(count, 65537))))
     raw = pattern.tobytes()

@@ -1,5 +1,5 @@
-/* Times three ways to total a sum over ranks as `train` does: whole, in pieces one after the other, and in pieces of which one is on its way while
- * the next is made ready and the one before is taken.
+/* Times three ways to total a sum over ranks as `train` does: whole, in segments one after the other, and in overlapped
+ * segments. There the rank prepares the next segment and reads the previous, while one is on its way.
  *
  *     mpicc -O2 benches/cluster/overlap.c -o target/overlap && mpirun -np 2 target/overlap [WORDS]
  */

@@ -3,14 +3,14 @@
 
     cargo build --release -p damper-kernel-benches
     benches/kernels/misses.py [PART OF A NAME...]           prints the rows of these kernels, or of all
-    benches/kernels/misses.py --check [PART OF A NAME...]   fails where a figure is more than 3 % off the record
+    benches/kernels/misses.py --check [PART OF A NAME...]   fails if a figure differs from the record by more than 3 %
     benches/kernels/misses.py --record [PART OF A NAME...]  writes their rows to the record (all: ten minutes of a core)
     benches/kernels/misses.py --neon PROGRAM --plugin LIBRARY [PART OF A NAME...]
                                                             prints instructions in the NEON form, by the program built for aarch64, under
                                                             QEMU with its plugin that counts instructions (record/kernel-neon.md)
 
-valgrind simulates two levels: L2 is given as the last. It counts one call of a kernel after another one: callgrind, whose caches are
-cachegrind's, can count within one function.
+valgrind simulates two levels, so L2 is configured as the last. It counts one call of a kernel after a first call.
+callgrind, whose caches are cachegrind's, can count within one function.
 """
 
 import argparse
@@ -34,7 +34,7 @@ CACHES = {
     "Neoverse N1": ("65536,4,64", "1048576,8,64"),
 }
 TOLERANCE = 0.03
-# Less than this of anything is no figure that a cache decides.
+# Figures below this do not depend on a cache.
 FEW = 100
 
 
@@ -51,7 +51,8 @@ def counted(kernel, caches):
         Path(folder, PROGRAM.name).symlink_to(PROGRAM)
         command = [shutil.which("valgrind"), "--tool=callgrind", "--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={l2}",
                    "--toggle-collect=damper_kernels::measured*", f"--callgrind-out-file={out.name}", f"./{PROGRAM.name}", "count", kernel]
-        # The environment and the program's path lie on the stack: with other lengths its variables lie in other lines of the caches.
+        # The environment and the program's path are on the stack. With other lengths its variables are in other lines
+        # of the caches.
         run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"LC_ALL": "C.UTF-8"})
         if run.returncode != 0:
             sys.exit(f"valgrind failed on '{kernel}':\n{run.stderr}")
@@ -66,7 +67,8 @@ def counted(kernel, caches):
 
 
 def counted_neon(kernel, program, plugin):
-    """Instructions of one call on aarch64: QEMU counts those of a process, so that of a longer one less that of a shorter one."""
+    """Instructions of one call on aarch64. QEMU counts those of a process, so this is the difference of a longer and a
+    shorter process."""
     totals = []
     for calls in (1, 2):
         command = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-plugin", plugin, "-d", "plugin", program, "count", kernel, str(calls)]
@@ -79,7 +81,7 @@ def counted_neon(kernel, program, plugin):
 
 
 def row(kernel, networks):
-    """Of a kernel's table: instructions do not depend on the caches."""
+    """The row of a kernel's table. Instructions do not depend on the caches."""
     figures = [counted(kernel, caches) for caches in CACHES.values()]
     return [kernel, networks, figures[0][0], *(misses for _, *both in figures for misses in both)]
 

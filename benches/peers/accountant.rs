@@ -1,5 +1,5 @@
-//! The tight accountant as a candidate of `accounting.py`: a question a line on standard input, `RATE DELTA TIMES MULTIPLIER...`; ε and
-//! the CPU seconds that it took on standard output.
+//! The tight accountant as a candidate of `accounting.py`. It reads a question a line from standard input,
+//! `RATE DELTA TIMES MULTIPLIER...`. It prints ε and the CPU seconds of the answer.
 
 use cpu_time::ProcessTime;
 use damper_accounting::{Accountant, Plan, sampling_rate};

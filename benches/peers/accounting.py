@@ -1,10 +1,11 @@
-"""CPU time of a price: damper's tight accountant beside dp-accounting and prv-accountant.
+"""CPU time of a privacy cost: damper's tight accountant, dp-accounting and prv-accountant.
 
     python3 benches/peers/accounting.py [--rounds 5] [--limit 120]
 
-Every question is asked of all three in turn, `--rounds` times; the table has the median of CPU seconds (user and system), and the ε they say.
-dp-accounting runs on its default grid, prv-accountant with an error of 0.01 in ε; neither says how far its ε is from the truth.
-A peer that takes longer than `--limit` CPU seconds once is not asked again.
+Every question is asked of all three in turn, `--rounds` times. The table has the median of CPU seconds (user and
+system), and their ε. The default grid is used for dp-accounting, and an error of 0.01 in ε for prv-accountant. Neither
+bounds the distance of its ε from the truth. A peer that takes longer than `--limit` CPU seconds once is not asked
+again.
 """
 
 import argparse
@@ -30,7 +31,7 @@ SCHEDULES = {
 
 
 def questions():
-    """A name, a rate, δ, and how often each multiplier is drawn."""
+    """A name, a rate, δ, and the number of draws with each multiplier."""
     for q, multiplier, delta in EQUAL:
         yield f"{STEPS:,} at q {q}, σ {multiplier}, δ {delta:g}", q, delta, [(multiplier, STEPS)]
     for name, factor in SCHEDULES.items():
@@ -74,7 +75,7 @@ def prv_accountant(q, delta, events):
 
 
 def limited(function, seconds):
-    """`None` where it takes more CPU time, or fails."""
+    """Returns `None` if it takes more CPU time, or fails."""
     def give_up(*_):
         raise TimeoutError
     signal.signal(signal.SIGVTALRM, give_up)

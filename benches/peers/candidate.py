@@ -1,12 +1,13 @@
-"""What every candidate in Python does: takes a number of steps from standard input, answers with seconds a step."""
+"""Protocol of every candidate in Python: takes a number of steps from standard input, answers with seconds a step."""
 
 import sys
 import time
 
 
 def serve(step, wait=lambda: None, memory=None, warm=2):
-    """Runs `step` `warm` times to warm up; then, for each line, as many steps as it says. Answers with CPU seconds (user and system)
-    and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`. `wait` waits for a device."""
+    """Runs `step` `warm` times to warm up. Then runs as many steps as each line states, and answers with CPU seconds
+    (user and system) and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`.
+    `wait` waits for a device."""
     for _ in range(warm):
         step()
     wait()

@@ -1,11 +1,14 @@
-//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
-//! ROWS rows in the physical batch. Words `KEY=VALUE` among them set the physical batch (`rows=ROWS`), the trained parameters
-//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `cache=yes` computes the frozen part once,
-//! before the first step. `warm=no` leaves out the steps before the first turn: a turn's first step does not count anyway.
+//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum
+//! [BACKEND ROWS]`.
 //!
-//! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
-//! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
-//! seconds a step and the peak of its resident memory in KiB.
+//! ROWS is the number of rows in the physical batch. Words `KEY=VALUE` among the arguments set the physical batch
+//! (`rows=ROWS`), the trained parameters (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss
+//! (`loss=causal-lm`). `cache=yes` computes the frozen part once, before the first step. `warm=no` leaves out the steps
+//! before the first turn: a turn's first step does not count anyway.
+//!
+//! It is [`damper::train::run`] itself, with `OMP_NUM_THREADS` workers, on a data set of exactly one batch, so that
+//! every step draws all of it. Like `candidate.py` it takes numbers of steps from standard input. It answers with CPU
+//! seconds and wall seconds a step and the peak of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
 use damper::data::DataOptions;
@@ -75,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Changes how the model is read.
+/// Changes how the model is read, by a `KEY=VALUE` word.
 fn set(source: &mut InputFiles, key: &str, value: &str) -> Result<(), Box<dyn Error>> {
     match key {
         "only" => source.graph.only.push(value.into()),
@@ -100,7 +103,7 @@ fn config(batch_size: u32) -> TrainConfig {
     }
 }
 
-/// CPU and wall seconds between the trainer's first report and its last: loading a session is no part of a step.
+/// CPU and wall seconds between the trainer's first report and its last. Loading a session is not part of a step.
 #[derive(Default)]
 struct Clock {
     first: Option<(u32, [f64; 2])>,
@@ -123,7 +126,7 @@ impl Progress for Clock {
     }
 }
 
-/// Peak resident memory of this process in KiB.
+/// Returns the peak resident memory of this process in KiB.
 fn peak() -> Result<String, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("/proc/self/status has no VmHWM")?;

@@ -1,11 +1,11 @@
-"""CPU time of the inference-only part of an emitted gradient graph beside the original model's.
+"""CPU time of the forward part of an emitted gradient graph next to the original model's.
 
     python3 benches/peers/forward.py [--build target/release] [--rounds 15] [NETWORK...]
 
-A network is one of `onnx-models`. Its gradient graph (`damper derive`) is cut down to the model's own outputs, as evaluation does,
-and runs 16 samples on one thread in a session of the trainer's (`forward.rs`), interleaved with the model as it is, where
-onnxruntime folds and reorders the weights beforehand, and with the model whose weights are inputs, in plain onnxruntime: those of a
-gradient graph are, since training moves them.
+A network is one of `onnx-models`. Its gradient graph (`damper derive`) is reduced to the model's own outputs, as in
+evaluation. It runs 16 samples on one thread in a session of the trainer's (`forward.rs`). Two models in plain
+onnxruntime are interleaved with it. The first is the original model, for which onnxruntime folds and reorders the
+weights in advance. The second has its weights as inputs, as a gradient graph has, because training updates them.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def fed(model, names):
 
 
 class Trainers:
-    """In a session of the trainer's."""
+    """Outputs in a session of the trainer's."""
 
     def __init__(self, model, file, build):
         onnx.save(model, file)
@@ -69,7 +69,7 @@ class Trainers:
 
 
 class Plain:
-    """In plain onnxruntime."""
+    """Outputs in plain onnxruntime."""
 
     def __init__(self, model, weights):
         for value in [*model.graph.input, *model.graph.output]:

@@ -1,6 +1,7 @@
-//! A model as a candidate of `forward.py`: `damper-forward MODEL.onnx SAMPLES`, in a session of the trainer's, with inputs of its own.
+//! Forward pass of a model, as a candidate of `forward.py`: `damper-forward MODEL.onnx SAMPLES`.
 //!
-//! It takes numbers of runs from standard input and answers with CPU seconds a run.
+//! The model runs in a session of the trainer, on inputs that this program makes. It takes numbers of runs from
+//! standard input and answers with CPU seconds a run.
 
 use cpu_time::ProcessTime;
 use damper::graph::DType;
@@ -37,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a declared input or output is; its one symbolic extent is the batch.
+/// Returns the type and shape of a declared input or output. Its one symbolic extent is the batch.
 fn spec(value: &ValueInfoProto) -> Result<TensorSpec, Box<dyn Error>> {
     let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_ref().and_then(|kind| kind.value.as_ref()) else {
         return Err(format!("`{}` is no tensor", value.name).into());
@@ -56,7 +57,7 @@ enum Made {
 }
 
 impl Made {
-    /// Small numbers of both signs; of integers zeros and ones, of which every table has two.
+    /// Returns small numbers of both signs, and for integers 0 and 1, which are indices of every table.
     fn new(spec: &TensorSpec, batch: usize) -> Self {
         let extents = spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { batch });
         let len = extents.product();

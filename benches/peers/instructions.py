@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Instructions of one step of `damper train`, and of what comes before and after the steps, by two builds: the tables of record/instructions.md.
+"""Instructions of one step of `damper train`, and of its start-up and end, by two builds: the tables of
+record/instructions.md.
 
     benches/peers/instructions.py BEFORE AFTER
 
-BEFORE and AFTER are commands built by `cargo build --release -p damper --no-default-features` at two commits. valgrind counts instructions, on one
-thread, so other work on the machine moves nothing. A run of one epoch is taken off a longer run, and the rest is divided by the steps between them.
-It has the share of the evaluations at the ends of epochs.
+BEFORE and AFTER are commands built by `cargo build --release -p damper --no-default-features` at two commits. valgrind
+counts instructions, on one thread, so other work on the machine changes nothing. The difference of a longer run and a
+run of one epoch is divided by the steps between them. It includes the share of the evaluations at the ends of epochs.
 """
 
 import concurrent.futures

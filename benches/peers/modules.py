@@ -13,7 +13,7 @@ from shapes import batch  # noqa: E402, F401
 
 
 class Plus(nn.Module):
-    """`x` plus a parameter: Opacus takes per-sample gradients of whole modules only."""
+    """`x` plus a parameter, because Opacus only takes per-sample gradients of whole modules."""
 
     def __init__(self, shape):
         super().__init__()
@@ -54,7 +54,7 @@ class Bert(shipped.Bert):
         self.positions = Plus((1, 64, 128))
 
     def forward(self, x):
-        # In one piece, which Opacus' ghost clipping requires.
+        # Contiguous, which Opacus' ghost clipping requires.
         ids, mask = (part.contiguous() for part in x.unbind(1))
         mask = (1 - mask[:, None, None, :].to(torch.float32)) * torch.finfo(torch.float32).min
         x = self.norm(self.positions(self.words(ids)))
@@ -64,7 +64,7 @@ class Bert(shipped.Bert):
 
 
 class Gpt(shipped.Gpt):
-    """Its output layer is a module, so that hooks see it; its weight is the embedding."""
+    """Its output layer is a module, so that hooks see it. Its weight is the embedding."""
 
     def __init__(self):
         super().__init__()

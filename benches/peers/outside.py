@@ -1,9 +1,9 @@
-"""How much of a step lies outside the gradient graph: draw, data, noise and update, as shares of a training's CPU time.
+"""Share of a training's CPU time outside the gradient graph: draw, data, noise and update.
 
     python3 benches/peers/outside.py target/release/damper train onnx-models/mnist-cnn.onnx --data idx:MNIST --workers 1 ...
 
-runs the command under `perf record` (Linux), which samples call stacks, and prints the shares of the samples in its steps. What comes before the
-first step and after the last counts for nothing, as far as it is one of OTHERS; let the run take a minute.
+runs the command under `perf record` (Linux), which samples call stacks, and prints the shares of the samples in its
+steps. Start-up and end do not count, as far as they are listed in OTHERS. Let the run take a minute.
 """
 
 import pathlib
@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# Functions with all that they call. onnxruntime's stacks end inside it: what is not listed here is graph, clip and sum.
+# Functions with all their calls. onnxruntime's stacks end inside it. Functions that are not listed are graph, clip and
+# sum.
 PARTS = {
     "draw": r"damper_train::sampler::BatchSampler::draw$",
     "data": r"damper_train::worker::fill$",

@@ -2,8 +2,8 @@
 
     python3 benches/peers/real.py bert-base|vit-b16|gpt2 FILE.onnx
 
-writes the file that damper trains: the model of transformers as it is. The peers get what Opacus can take: parameters in modules of
-their own, positions for each sample, linear layers instead of GPT-2's Conv1D.
+writes the file that damper trains, the unchanged model of transformers. The peers get a form that Opacus accepts:
+parameters in separate modules, positions for each sample, linear layers instead of GPT-2's Conv1D.
 """
 
 import sys
@@ -32,7 +32,7 @@ def gpt2():
 
 
 class Logits(nn.Module):
-    """A model of transformers, of whose outputs only the logits count."""
+    """A model of transformers that returns only the logits."""
 
     def __init__(self, net, *names):
         super().__init__()
@@ -59,7 +59,7 @@ class Bert(nn.Module):
             self.net.classifier.requires_grad_(True)
 
     def forward(self, x):
-        # In one piece, which Opacus' ghost clipping requires.
+        # Contiguous, which Opacus' ghost clipping requires.
         ids, mask = (part.contiguous() for part in x.unbind(1))
         mask = (1 - mask[:, None, None, :].to(torch.float32)) * torch.finfo(torch.float32).min
         positions = torch.arange(ids.shape[1]).repeat(ids.shape[0], 1)

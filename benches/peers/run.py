@@ -5,10 +5,11 @@
     python3 benches/peers/run.py --networks bert-base-head,bert-base-lora,bert-base,vit-b16,gpt2 --batches 8 --rounds 2 --only Opacus,torch.func
     python3 benches/peers/run.py --device cuda --networks mnist,resnet18 --batches 256
 
-Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). A round gives each candidate its turn, about
-`--seconds` of steps; the table has the median over the rounds. Candidates run interleaved where that fits into memory, all alive at once. Those
-of the networks in LARGE, and all with `--alone`, run one after the other, each alone with all its rounds. Rows are printed as
-they are measured. Of networks of real sizes a round is one step. README.md says what a step is.
+Every candidate is a separate process, on one thread (CPU time) or on `--threads` (wall time). A round gives each
+candidate its turn, about `--seconds` of steps. The table has the median over the rounds. Candidates run interleaved,
+all alive at once, if that fits into memory. Those of the networks in LARGE, and all with `--alone`, run one after the
+other, each alone with all its rounds. Rows are printed as they are measured. For networks of real sizes a round is one
+step. README.md defines a step.
 """
 
 import argparse
@@ -36,10 +37,10 @@ CANDIDATES = {
     "damper, clipped-sum": ["clipped-sum"],
     "damper, frozen part once": ["discrete", "cache=yes"],
 }
-# The candidate that computes the frozen part before the first step, and its networks. A step takes milliseconds.
+# The candidate that computes the frozen part before the first step, and its networks. Its steps take milliseconds.
 ONCE, OF_ONCE = "damper, frozen part once", ("bert-base-head",)
 YARDSTICK = "Opacus, hooks"
-# Their candidates together take 12 GB.
+# Networks whose candidates together take 12 GB.
 LARGE = ("resnet18", "wrn", "vit", "bert", "gpt", *REAL)
 
 
@@ -107,7 +108,7 @@ def measure(arguments, folder, network, batch, names):
     clock = int(arguments.is_wall)
     steps, turns = {}, {name: [] for name in running}
     try:
-        # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
+        # The number of steps of a turn, from a first turn that does not count. damper's trainer reports every 0.1 s.
         first = {"mnist": 40, "bert": 8, "gpt": 8}.get(network, 3)
         if network in REAL:
             # A step takes seconds, so one is enough. damper's first does not count.
@@ -121,7 +122,7 @@ def measure(arguments, folder, network, batch, names):
                     fail(folder, network, batch, name, running.pop(name))
                     continue
                 if of_round < 0:
-                    # damper's first step is no part of its figure.
+                    # damper's first step is not part of its figure.
                     steps[name] = max(2, round(arguments.seconds / took[clock])) + ("damper" in name)
                 else:
                     turns[name].append(took)
@@ -133,7 +134,7 @@ def measure(arguments, folder, network, batch, names):
 
 
 def fail(folder, network, batch, name, process):
-    """Prints why a candidate has ended."""
+    """Prints the reason for the end of a candidate."""
     process.communicate()
     lines = (folder / name).read_text().strip().splitlines()
     killed = "killed, perhaps for want of memory" if process.returncode == -9 else f"no reason given (status {process.returncode})"
@@ -141,7 +142,7 @@ def fail(folder, network, batch, name, process):
 
 
 def start(arguments, folder, name, network, batch):
-    """The candidate's process, warmed up; none if it cannot do this network, which is printed."""
+    """The candidate's process, warmed up, or None if it does not support this network, which is printed."""
     command = CANDIDATES[name]
     if name.startswith("damper"):
         _, words = REAL.get(network, (None, []))
@@ -150,7 +151,7 @@ def start(arguments, folder, name, network, batch):
         command += ["cuda", batch] if arguments.device == "cuda" else []
     else:
         command = [sys.executable, HERE / command[0], *command[1:], network, batch]
-    # Not a pipe: nobody reads it while the process runs, and it would fill up.
+    # Not a pipe, because it is not read while the process runs, and would fill up.
     with open(folder / name, "w") as errors:
         process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,

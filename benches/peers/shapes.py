@@ -1,4 +1,4 @@
-"""A made-up batch of each network, and the model that damper trains."""
+"""A synthetic batch of each network, and the model that damper trains."""
 
 import numpy as np
 
@@ -11,9 +11,10 @@ MODELS = {
     "bert": "bert-tiny",
     "gpt": "gpt-small",
 }
-# Of adapters.
+# Rank of adapters.
 RANK = 8
-# Of real sizes, by `real.py`: its model, and words for damper-peer. Physical batches divide a batch of 8, so that no row is padding.
+# Networks of real sizes, by `real.py`: the model, and words for damper-peer. Physical batches divide a batch of 8, so
+# no row is padding.
 REAL = {
     "bert-base-head": ("bert-base", ["rows=8", "only=*classifier*"]),
     "bert-base-lora": ("bert-base", ["rows=8", f"lora={RANK}:*query*,*value*", "train=*classifier*"]),

@@ -2,8 +2,9 @@
 
     python3 benches/peers/tasks.py [--tasks table,mnist] [--seeds 3]
 
-needs damper's wheel, torch and opacus. Each run is a process of its own on one thread, and the two programs take turns. MNIST is
-read from `../shared/data/mnist`; without it the task is skipped, visibly. Prints the table of `benches/record/tasks.md`.
+needs damper's wheel, torch and opacus. Each run is a separate process on one thread, and the two programs alternate.
+MNIST is read from `../shared/data/mnist`. Without it the task is skipped, with a message. Prints the table of
+`benches/record/tasks.md`.
 """
 
 import argparse
@@ -81,7 +82,8 @@ def processor():
 
 
 def one(task, program, seed):
-    """One training. The clock runs from the module and the arrays to the trained module: damper's export and report are in it."""
+    """One training. The clock runs from the module and the arrays to the trained module, including damper's export and
+    report."""
     import numpy as np
     import torch
 
@@ -148,7 +150,7 @@ def network(task):
 
     if task == "table":
         return nn.Sequential(nn.Linear(40, 128), nn.Tanh(), nn.Linear(128, 64), nn.Tanh(), nn.Linear(64, 5))
-    # 26,010 parameters, as Papernot et al. have them.
+    # 26,010 parameters, as in Papernot et al.
     return nn.Sequential(
         nn.Conv2d(1, 16, 8, stride=2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(),
         nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10),
@@ -156,7 +158,7 @@ def network(task):
 
 
 def table():
-    """Made up: 20,000 rows to train on and 5,000 to test on, 40 columns, 5 classes of two clusters each."""
+    """Synthetic data: 20,000 training rows and 5,000 test rows, 40 columns, 5 classes of two clusters each."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -175,7 +177,7 @@ def mnist():
             return np.frombuffer(file.read(), np.uint8, offset=header).reshape(shape)
 
     def part(name):
-        # In place: the memory before the training is then that of the data.
+        # In place, so that the memory before the training is only that of the data.
         images = read(f"{name}-images-idx3", 16, (-1, 1, 28, 28)).astype(np.float32)
         images -= 255 * 0.1307
         images /= 255 * 0.3081

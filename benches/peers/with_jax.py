@@ -15,7 +15,8 @@ from shapes import batch
 
 
 class Params:
-    """Draws the parameters while a network is called for the first time, and hands them out in the same order afterwards."""
+    """Draws the parameters while a network is called for the first time, and returns them in the same order
+    afterwards."""
 
     def __init__(self, values=None):
         self.values, self.at = [] if values is None else values, None if values is None else 0

@@ -52,7 +52,7 @@ def main():
     def step():
         optimizer.zero_grad()
         out = net(x)
-        # Ghost clipping has to know which tokens are a sample's.
+        # Ghost clipping needs the tokens of each sample.
         shape = {"shape": out.shape} if kind == "ghost" and network == "gpt2" else {}
         criterion(*flat(network, out, y), **shape).backward()
         optimizer.step()

@@ -1,1 +1,1 @@
-//! Benchmarks of damper: `cargo bench -p damper-benches`. They hold no code of their own; results are kept in `record/`.
+//! Benchmarks of damper: `cargo bench -p damper-benches`. This crate has no code. Results are in `record/`.

@@ -21,7 +21,7 @@ def main():
         return
     _, book = json.load(sys.stdin)
     items = book.get("items") or book.get("sections")
-    # README.md is index.md by now; what was written in the links is the source's path.
+    # mdBook has renamed README.md to index.md. Links have the source's path.
     pages = {c["source_path"] for c in chapters(items)}
 
     for chapter in chapters(items):

@@ -1,7 +1,8 @@
-// Hosts the training module of ../wasm, on node alone: node node/host.mjs MODULE.wasm
+// Hosts the training module of ../wasm, only on node: node node/host.mjs MODULE.wasm
 //
-// It keeps what the enclave seals, restarts it again and again, and says what the native program says. Then it plays the host
-// that the enclave must not trust: it withholds, changes and replays blobs. Ends with 1 where anything is not as it must be.
+// It stores the enclave's sealed blobs, restarts it repeatedly, and prints the output of the native program. Then it
+// plays the host
+// that the enclave must not trust: it withholds, changes and replays blobs. Ends with 1 if a result is wrong.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -9,19 +10,19 @@ import { readFileSync } from 'node:fs'
 const module = new WebAssembly.Module(readFileSync(process.argv[2]))
 const STATUS = ['ok', 'budget spent', 'not authentic', 'ledger', 'counter', 'stale', 'refused']
 
-/** What the enclave can rely on: hardware or a service. Here it imitates one, and is as secret as this process. */
+/** The trusted platform: hardware or a service. Here it is simulated, and is as secret as this process. */
 class Platform {
   count = 0n
   key = randomBytes(32)
 }
 
-/** What nobody relies on: the host's shelf. It keeps every blob it was ever given. */
+/** The untrusted storage of the host. It keeps every blob that it ever received. */
 class Shelf {
   ledgers = []
   states = []
 }
 
-/** A fresh instance: its memory holds nothing of an earlier one. */
+/** A fresh instance, whose memory holds nothing of an earlier instance. */
 function start(platform, shelf, ledger = shelf.ledgers.at(-1)) {
   const bytes = (at, len) => new Uint8Array(exports.memory.buffer, at, len)
   const { exports } = new WebAssembly.Instance(module, {
@@ -53,7 +54,7 @@ function start(platform, shelf, ledger = shelf.ledgers.at(-1)) {
       assert.equal(say(exports.seal()), 'ok')
       shelf.states.push(bytes(exports.buffer(), exports.state_len()).slice())
     },
-    /** Released parameters: all that leaves the enclave unsealed. */
+    /** Released parameters, the only unsealed output of the enclave. */
     released: () => bytes(exports.params(), 4 * exports.dim()).slice(),
   }
 }
@@ -89,7 +90,7 @@ console.log(`budget spent after ${paid()} steps`)
 console.log(`held out: ${held_out_right()} of ${held_out()} right`)
 console.log(`params fnv1a64 ${fnv1a64(enclave.released())}`)
 
-// What the untrusted host may try: each line is tried, and asserted.
+// Attacks of the untrusted host. Each line is tried, and asserted.
 const budget = paid()
 const newest = shelf.states.at(-1)
 const tried = []
@@ -113,7 +114,8 @@ for (const old of shelf.ledgers) {
 }
 tried.push('each of the old ledgers, with an older state: budget spent')
 
-// A crash between payment and release: the step is burned, and the run goes on from the state before, if its owner says so.
+// A crash between charge and release burns the step. The run continues from the previous state, if its owner requests
+// this.
 {
   const platform = new Platform()
   const shelf = new Shelf()
@@ -130,7 +132,7 @@ tried.push('each of the old ledgers, with an older state: budget spent')
   refuses('an instance beside the newest', 'counter', () => enclave.step())
   enclave = start(platform, shelf)
   twin.seal()
-  // The instance that was refused has taken a count, which is taken as paid.
+  // The refused instance has taken a count, which counts as charged.
   assert.equal(enclave.resume(shelf.states[1], 1), 'ok')
   assert.equal(enclave.exports.paid(), 13)
   let steps = 0

@@ -1,8 +1,9 @@
-//! Linker scripts of both states: the halves of the board's memory, and where the veneers are.
+//! Linker scripts of both states: the halves of the board's memory, and the address of the veneers.
 
 use std::{env, fs, path::PathBuf};
 
-/// What only secure code and its veneers are in; RAM with its stack below the statics, so that an overflow leaves the RAM and faults.
+/// Memory of secure code and its veneers. In RAM the stack is below the statics, so that an overflow leaves the RAM and
+/// faults.
 const SECURE: &str = "MEMORY {
   FLASH : ORIGIN = 0x10000000, LENGTH = 256K - 32
   VENEERS : ORIGIN = 0x1003ffe0, LENGTH = 32
@@ -20,7 +21,7 @@ const NON_SECURE: &str = "MEMORY {
 ";
 
 fn main() {
-    // On a host only `cargo check` and clippy come here.
+    // A host only runs `cargo check` and clippy.
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From a pretrained encoder to a private classifier of SST-2 and its report.
+"""Turns a pretrained encoder into a private classifier of SST-2 and its report.
 
     python fine_tune.py head --data SST2 --out run
 
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import network
 
-# Tokens to which lora and bitfit cut a training row. The final evaluation reads all tokens.
+# Tokens to which lora and bitfit truncate a training row. The final evaluation reads all tokens.
 TOKENS = 24
 EPSILON = "3"
-# Epsilon of the head and of the run after it. The budget file composes both and refuses more than EPSILON.
+# Epsilon of the head and of the next run. The budget file composes both and refuses more than EPSILON.
 FIRST, SECOND = "2", "2.3"
 HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 8192 --epochs 40 --average 0.5 --physical-batch 256".split()
 # The upper half of the encoder is trained after the head. The lower half is computed once.

@@ -1,4 +1,4 @@
-"""Made-up film reviews with their sentiment: public sentences that cost no privacy."""
+"""Synthetic film reviews with their sentiment: public sentences that cost no privacy."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The pretrained encoder, its sentences that cost no privacy, and the networks that damper trains."""
+"""The pretrained encoder, its tuning on public sentences, and the networks that damper trains."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ CLASSES, LENGTH = 2, 64
 
 
 class Missing(Exception):
-    """An error: the package cannot be had."""
+    """An error: the package is not available."""
 
 
 def sha256(path):
@@ -96,7 +96,7 @@ class Classifier(nn.Module):
 def encoder_of(folder):
     """Returns the encoder of a folder, in evaluation mode."""
     level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # It warns of the pooler that the file holds, and that nothing here reads.
+    transformers.logging.set_verbosity_error()  # It warns of the pooler in the file, which is not used here.
     try:
         return transformers.BertModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
     finally:
@@ -116,13 +116,13 @@ def tokens(tokenizer, texts):
 
 
 def warm_up(folder, out, steps, batch=64, lr=1e-4):
-    """Tunes the encoder on made-up reviews, without private data: the result is as public as the encoder."""
+    """Tunes the encoder on synthetic reviews, without private data. The result is as public as the encoder."""
     if (out / "model.safetensors").is_file():
         return out
     torch.manual_seed(0)
     encoder, tokenizer = encoder_of(folder), tokenizer_of(folder)
     head = nn.Linear(encoder.config.hidden_size, CLASSES)
-    # The vectors of words stay: made-up reviews have few of them.
+    # The word embeddings do not change, because the synthetic reviews have few words.
     encoder.embeddings.requires_grad_(False)
     trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW([{"params": trained}, {"params": head.parameters()}], lr=0.0, weight_decay=0.01)
@@ -166,7 +166,7 @@ def in_batches(tokenizer, texts, compute, size=64):
 
 
 def write_features(classifier, tokenizer, data, path, train_size=None):
-    """Writes the features of all rows as float16: as secret as the rows."""
+    """Writes the features of all rows as float16. They are as secret as the rows."""
     if path.is_file():
         return
 
@@ -185,7 +185,7 @@ def write_features(classifier, tokenizer, data, path, train_size=None):
 
 
 def export(module, inputs, names, path):
-    """Writes an `.onnx` whose axes of samples and tokens are open."""
+    """Writes an `.onnx` with symbolic axes of samples and tokens."""
     batch, sequence = torch.export.Dim("batch"), torch.export.Dim("sequence")
     axes = tuple({0: batch, 1: sequence} if value.dtype == torch.int64 else {0: batch} for value in inputs)
     torch.onnx.export(module, inputs, path, dynamo=True, opset_version=18, external_data=False, verbose=False, input_names=names,
@@ -193,7 +193,7 @@ def export(module, inputs, names, path):
 
 
 def write_head(classifier, path):
-    """Writes the linear layer alone, on features."""
+    """Writes only the linear layer, on features."""
     export(nn.Sequential(classifier.head), (torch.zeros(2, classifier.features_width),), ["features"], path)
 
 
@@ -204,7 +204,7 @@ def write_classifier(classifier, path):
 
 
 def load_head(classifier, path):
-    """Takes the linear layer of a trained head into the classifier."""
+    """Copies the linear layer of a trained head into the classifier."""
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
     classifier.head.load_state_dict({name: torch.tensor(values[f"0.{name}"]) for name in ("weight", "bias")})
 

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("recipe", fine_tune.RECIPES)
 def test_recipe_from_package_to_report(recipe, folder, monkeypatch):
-    # Batches of few rows: the number of steps stays.
+    # With fewer rows, this batch size keeps the number of steps.
     monkeypatch.setattr(fine_tune, "HEAD", smaller(fine_tune.HEAD, "100"))
     # With few rows and another delta two runs compose to more.
     monkeypatch.setattr(fine_tune, "SECOND", "1.5")

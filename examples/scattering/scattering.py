@@ -3,7 +3,7 @@
     scattering.py encoder  writes the encoder: pixels [N, C, H, W] to normalised features [N, 81 C, H/4, W/4]
     scattering.py features runs the encoder over the data once and writes an .npz for `damper train --data npz:...`
     scattering.py head     writes a head without training: linear, the paper's CNN, or a smaller CNN
-    scattering.py join     puts a trained head behind the encoder: one .onnx from pixels to logits
+    scattering.py join     puts a trained head after the encoder: one .onnx from pixels to logits
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D  # kymatio.torch wants an old SciPy
+from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D  # kymatio.torch needs an old SciPy
 from torch import nn
 
 J, L = 2, 8
@@ -24,8 +24,8 @@ CHANNELS = 1 + J * L + L * L  # of one input channel: orders 0, 1 and 2
 class Scattering(nn.Module):
     """kymatio's Scattering2D(J=2, L=8) with its filters, [N, C, H, W] to [N, 81 C, H/4, W/4].
 
-    Its circular convolutions are products with matrices of the Fourier transform, which ONNX has without complex numbers.
-    Downsampling is in these matrices.
+    Its circular convolutions are products with matrices of the Fourier transform, which ONNX can compute without
+    complex numbers. Downsampling is in these matrices.
     """
 
     def __init__(self, height, width):
@@ -42,12 +42,12 @@ class Scattering(nn.Module):
         for j in range(J):
             waves = [psi["levels"][0] for psi in kymatio.psi if psi["j"] == j]
             self.register_buffer(f"waves_{j}", torch.tensor(np.stack(waves)).squeeze(-1).float())
-            # The low pass is a product of one along the rows and one along the columns.
+            # The low pass is a product of a matrix along the rows and a matrix along the columns.
             low = np.asarray(kymatio.phi["levels"][j], dtype=np.float64).squeeze()
             rows, columns = low[:, 0] / np.sqrt(low[0, 0]), low[0] / np.sqrt(low[0, 0])
             assert np.abs(np.outer(rows, columns) - low).max() < 1e-6
             for axis, along in ("rows", rows), ("columns", columns):
-                # kymatio cuts one output at either end: what the padding gave.
+                # kymatio drops one output at either end, which the padding produced.
                 smooth = np.fft.ifft(along[:, None] * np.fft.fft(np.eye(len(along)), axis=0), axis=0).real
                 self.register_buffer(f"low_{j}_{axis}", torch.tensor(smooth[:: 2 ** (J - j)][1:-1]).float())
 
@@ -83,7 +83,8 @@ class Scattering(nn.Module):
 
 
 def mirrored(channels):
-    """Which channel of the scattered mirror image each channel of the scattered image is. The filters' angles are (3 - l) pi / 8."""
+    """The channels of the scattered mirror image, as channels of the scattered image. The filters' angles are (3 - l)
+    pi / 8."""
     angle = (6 - np.arange(L)) % L
     first = [1 + j * L + angle for j in range(J)]
     second = 1 + J * L + (angle[:, None] * L + angle).ravel()
@@ -94,9 +95,10 @@ class Encoder(nn.Module):
     """Scales pixels by public constants, scatters, and normalises without parameters, at no cost in privacy.
 
     Either each group of channels of each sample has mean 0 and variance 1, or each channel is scaled by its mean and
-    standard deviation over public images. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the features are the
-    average over an image and its mirror image, up to the places of the outputs; its right half repeats the left one and is left out.
-    `whiten`: the channels are multiplied by the power -1/4 of their covariance over the public images, plus a tenth of its mean eigenvalue.
+    standard deviation over public images. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the
+    features are the average over an image and its mirror image, up to the positions of the outputs. The right half
+    repeats the left half and is dropped. `whiten`: the channels are multiplied by the power -1/4 of their covariance
+    over the public images, plus a tenth of its mean eigenvalue.
     """
 
     def __init__(self, shape, groups, mean, std, opponent=False, mirror=False, public=None, whiten=False):
@@ -157,7 +159,7 @@ def crops(files, height, width):
 
 
 def digits(name, height, width):
-    """Public digits at the size that MNIST's have, 20 of 28 pixels."""
+    """Public digits at the size of MNIST's, 20 of 28 pixels."""
     inner = [side * 5 // 7 for side in (height, width)]
     x = nn.functional.interpolate(torch.tensor(images(name)[0]).float(), inner, mode="bilinear").round().byte()
     (a, b), (c, d) = ((side // 2, side - side // 2) for side in (height - inner[0], width - inner[1]))
@@ -200,7 +202,8 @@ def write_head(kind, shape, classes, seed, path):
 
 
 def join(encoder, head, path):
-    """The head's parameters are called `head/...`, so `damper train JOINED.onnx --only 'head/*'` trains them and nothing else."""
+    """Joins both files. The head's parameters are called `head/...`, so `damper train JOINED.onnx --only 'head/*'`
+    trains only them."""
     first, second = onnx.load(encoder), onnx.load(head)
     second = onnx.compose.add_prefix(second, "head/", rename_inputs=False, rename_outputs=False)
     second.ir_version = first.ir_version
@@ -216,7 +219,8 @@ def idx(path):
 
 
 def images(folder):
-    """Pixels [N, C, H, W] and labels of a split: MNIST's two files by what their names begin with, or a folder for each class."""
+    """Pixels [N, C, H, W] and labels of a split: MNIST's two files by the prefix of their names, or a folder for each
+    class."""
     if not Path(folder).is_dir():
         return idx(f"{folder}-images-idx3-ubyte.gz")[:, None], idx(f"{folder}-labels-idx1-ubyte.gz")
     from PIL import Image

@@ -40,7 +40,7 @@ def test_mirror_averages_over_an_image_and_its_mirror_image(tmp_path):
     np.testing.assert_allclose(known.mean((0, 2, 3)), 0, atol=1e-3)
     np.testing.assert_allclose(known.std((0, 2, 3)), 1, atol=1e-2)
 
-    # Means over all places hardly depend on where the outputs are: channels change places as the angles do.
+    # Means over all positions hardly depend on the positions of the outputs. Channels are permuted as the angles are.
     mean = [part.mean((2, 3)) for part in (flipped, plain[:, scattering.mirrored(3)], plain)]
     assert np.linalg.norm(mean[0] - mean[1]) < 0.5 * np.linalg.norm(mean[0] - mean[2])
 

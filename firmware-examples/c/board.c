@@ -1,4 +1,4 @@
-/* A Cortex-M4F that QEMU imitates: start, and output and exit by semihosting. */
+/* QEMU's Cortex-M4F board: start, and output and exit by semihosting. */
 #include "board.h"
 
 extern uint32_t stack_top, data_start, data_end, data_image, bss_start, bss_end;

@@ -1,4 +1,4 @@
-/* What a program needs of its board: words to say. */
+/* Output functions of the board. */
 #ifndef BOARD_H
 #define BOARD_H
 

@@ -1,5 +1,5 @@
-/* Every method in C, and nothing else, as `cortex-m/src/bin/methods.rs`: it says by its exit which did not end with the digest of
- * every target, and it links without a single panic. */
+/* Only the methods in C, as `cortex-m/src/bin/methods.rs`. The exit status shows which method did not end with the digest of every
+ * target. It links without a single panic. */
 #include "methods.h"
 
 static _Alignas(8) uint8_t memory[DAMPER_RUN_BYTES(DIM, 4, 2)];

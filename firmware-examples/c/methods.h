@@ -1,4 +1,4 @@
-/* Every method of `program/src/methods.rs` as a C program chooses it, with the digest that its run ends with on every target. */
+/* Every method of `program/src/methods.rs` as a C program chooses it, with the digest of its run on every target. */
 #ifndef METHODS_H
 #define METHODS_H
 
@@ -10,7 +10,7 @@ extern const digit digits[TRAIN + HELD_OUT]; /* digits.S */
 
 static const float A[] = {-0.9f}, B[] = {0.15f, -0.05f}, ONE[] = {1.0f};
 
-/* SGD without momentum is what a configured run has. */
+/* A configured run has SGD without momentum. */
 static damper_status plain(damper_run *run) { return run ? DAMPER_STATUS_OK : DAMPER_STATUS_NULL; }
 static damper_status momentum(damper_run *run) { return damper_choose_sgd(run, 0.9f, 0, 0.0f); }
 static damper_status doppler(damper_run *run) { return damper_choose_iir(run, A, 1, B, 2); }
@@ -77,7 +77,7 @@ static damper_status adagrad_norm(damper_run *run) {
   return damper_choose_adagrad_norm(run, 1.0, 1e-5, 1, 0.9f, 0, 0.0f);
 }
 
-/* With how many vectors and layers beyond the sum, and which learning rate. */
+/* Each method with its number of vectors and layers in addition to the sum, and its learning rate. */
 static const struct {
   const char *name;
   damper_status (*choose)(damper_run *);

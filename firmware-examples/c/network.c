@@ -1,7 +1,7 @@
-/* All of the digits CNN in C, as `damper compile --target c` writes it, trains on a board by DP-SGD until its budget is spent: what
- * `compiled/src/lib.rs` does in Rust, and `damper train --backend portable` on a host, with the same parameters at the end.
+/* Trains all of the digits CNN in C, as `damper compile --target c` writes it, on a board by DP-SGD until its budget is spent.
+ * `compiled/src/lib.rs` does the same in Rust, and `damper train --backend portable` on a host, with the same parameters at the end.
  *
- * Memory: parameters, the run with its sum, and the network's numbers of one sample; no gradient. */
+ * Memory: parameters, the run with its sum, and the network's values of one sample. No gradient. */
 #include "board.h"
 #include "damper.h"
 #include "digits_cnn.h"

@@ -1,4 +1,4 @@
-/* Softmax regression on one digit at a time: the same operations in the same order as `program/src/softmax.rs`, hence the same
+/* Softmax regression on one digit at a time: the same operations in the same order as `program/src/softmax.rs`, with the same
  * bits. Compile with -ffp-contract=off. */
 #ifndef SOFTMAX_H
 #define SOFTMAX_H
@@ -7,13 +7,13 @@
 
 enum { PIXELS = 64, CLASSES = 10, DIM = CLASSES * PIXELS + CLASSES };
 
-/* Brightness from 0 to 16, row by row, and which digit it is, 0 to 9. */
+/* Brightness from 0 to 16, row by row, and the digit, 0 to 9. */
 typedef struct {
   uint8_t pixels[PIXELS];
   uint8_t label;
 } digit;
 
-/* Pixels as the model sees them: 0 to 1, exactly. */
+/* Pixels as model inputs: 0 to 1, exactly. */
 static inline float input(uint8_t pixel) { return (float)pixel * 0.0625f; }
 
 /* The score of each class. */
@@ -48,7 +48,7 @@ static inline void gradient(const float params[DIM], const digit *of, float grad
   }
 }
 
-/* Whether the model names the digit. */
+/* Returns true if the model classifies the digit correctly. */
 static inline int is_right(const float params[DIM], const digit *of) {
   float scores[CLASSES];
   score(params, of, scores);
@@ -59,7 +59,7 @@ static inline int is_right(const float params[DIM], const digit *of) {
   return best == of->label;
 }
 
-/* FNV-1a, 64 bits, over the little-endian bytes of each float in order: it finds differences and authenticates nothing. */
+/* FNV-1a, 64 bits, over the little-endian bytes of each float in order. It finds differences and authenticates nothing. */
 static inline uint64_t fnv1a64(const float *params, size_t len) {
   uint64_t digest = 0xcbf29ce484222325u;
   for (size_t i = 0; i < len; i++) {

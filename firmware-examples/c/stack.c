@@ -1,4 +1,4 @@
-/* What a step takes of the stack, below its caller: painted just before each call, scanned just after. It fails above 1 KB. */
+/* Measures the stack of a step below its caller, painted just before each call and scanned just after. Fails above 1 KB. */
 #include "board.h"
 #include "damper.h"
 
@@ -8,7 +8,7 @@ static _Alignas(8) uint8_t memory[DAMPER_RUN_BYTES(DIM, 1, 0)];
 static float params[DIM], grad[DIM];
 static uint32_t most;
 
-/* Makes the call, and says and keeps what it took. What is painted lies below all that this function has. */
+/* Makes the call, prints its stack and keeps the maximum. The paint is below the frame of this function. */
 #define MEASURED(name, call)                                                      \
   do {                                                                            \
     volatile uint32_t *sp, *at;                                                   \

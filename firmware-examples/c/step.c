@@ -1,5 +1,5 @@
-/* One private step and nothing else, as `cortex-m/src/bin/step.rs`: exact noise, ledger, SGD with momentum, no text. Its image is
- * what the step costs in flash, and there is no panic in it. */
+/* Only one private step, as `cortex-m/src/bin/step.rs`: exact noise, ledger, SGD with momentum, no text. Its image shows the cost of
+ * the step in flash, and contains no panic. */
 #include "damper.h"
 
 enum { DIM = 64 };

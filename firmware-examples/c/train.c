@@ -1,6 +1,6 @@
-/* Private training on a Cortex-M4F in C: what `program/src/train.rs` does in Rust, with the same lines at the end.
+/* Private training on a Cortex-M4F in C, as `program/src/train.rs` in Rust, with the same lines at the end.
  *
- * Memory: parameters, gradient, and the run with its sum and momentum; 10.4 KB and less than 1.2 KB beside them. */
+ * Memory: parameters, gradient, and the run with its sum and momentum; 10.4 KB and less than 1.2 KB more. */
 #include "board.h"
 #include "damper.h"
 #include "softmax.h"

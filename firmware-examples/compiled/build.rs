@@ -1,10 +1,10 @@
-//! Linker scripts: the memory that each program may take, and the layout of its runtime.
+//! Linker scripts: the memory of each program, and the layout of its runtime.
 
 use std::{env, fs, path::PathBuf};
 
-/// Bytes of static variables; the rest of the RAM is the stack's, which lies below them, so that an overflow leaves the RAM.
+/// Bytes of static variables. The rest of the RAM is the stack's. It is below them, so that an overflow leaves the RAM.
 const STATICS: u32 = 1024;
-/// KB of flash and of RAM that each program may take.
+/// KB of flash and of RAM for each program.
 const PROGRAMS: [(&str, [u32; 2]); 5] = [
     ("sample", [64, 96]),
     ("digits-cnn", [64, 40]),
@@ -14,13 +14,13 @@ const PROGRAMS: [(&str, [u32; 2]); 5] = [
 ];
 
 fn main() {
-    // On a host only `cargo check` comes here.
+    // A host only runs `cargo check`.
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let target = env::var("TARGET").expect("cargo sets TARGET");
-    // Where QEMU's boards have flash and RAM: mps2-an505, virt, mps2-an386.
+    // Start of flash and RAM of QEMU's boards: mps2-an505, virt, mps2-an386.
     let (flash, ram) = match target.as_str() {
         "thumbv8m.main-none-eabihf" => (0x1000_0000, 0x3800_0000),
         target if target.starts_with("riscv32") => (0x8000_0000u32, 0x8010_0000u32),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# networks.sh DAMPER: the command DAMPER writes the networks of this folder, and trains each on the host by the portable backend, as the
-# boards do. Prints the digest of each one's parameters.
+# networks.sh DAMPER: writes the networks of this folder with the command DAMPER, and trains each on the host by the
+# portable backend, as the boards do. Prints the digest of the parameters of each network.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 runs=$(mktemp -d)

@@ -1,9 +1,9 @@
-//! Linker scripts: the board's memory, cortex-m-rt's layout, and defmt's section of strings where it is linked.
+//! Linker scripts: the board's memory, cortex-m-rt's layout, and defmt's section of strings if it is linked.
 
 use std::{env, fs, path::PathBuf};
 
-/// Bytes of static variables; the rest of the RAM is the stack's. It lies below them, so that an overflow leaves the RAM and
-/// faults, where it would else write into them.
+/// Bytes of static variables. The rest of the RAM is the stack's. It is below them, so that an overflow leaves the RAM
+/// and faults instead of writing into them.
 const STATICS: u32 = 1024;
 
 const PROGRAMS: [&str; 20] = [
@@ -28,13 +28,13 @@ const PROGRAMS: [&str; 20] = [
     "costs",
     "background",
 ];
-/// Those that must fit the smallest parts.
+/// Programs that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];
-/// Those whose lines can be logged with defmt.
+/// Programs that can log their lines with defmt.
 const LOGGING: [&str; 4] = ["train", "correlated", "federated", "personalise"];
 
-/// Where flash and RAM of the board that QEMU has for a target begin, and KB of each. A chip's are given where the board's
-/// processor has one, and those of a small part where QEMU has megabytes, so that the linker refuses what would not fit.
+/// Start of flash and RAM of the QEMU board for a target, and KB of each. The sizes are those of a chip with the
+/// board's processor, or of a small part if QEMU has megabytes. So the linker refuses a program that would not fit.
 fn board(target: &str) -> (u32, u32, [u32; 2]) {
     match target {
         // microbit: a Cortex-M0.
@@ -49,7 +49,7 @@ fn board(target: &str) -> (u32, u32, [u32; 2]) {
 }
 
 fn main() {
-    // On a host only `cargo check` and clippy come here.
+    // A host only runs `cargo check` and clippy.
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }
@@ -57,7 +57,7 @@ fn main() {
     let (flash, ram, size) = board(&env::var("TARGET").expect("cargo sets TARGET"));
     let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
-        // Compiled for size, the base set must fit the smallest parts, and so does the further one.
+        // Compiled for size, the base set must fit the smallest parts, and so must the further set.
         let [flash_kb, ram_kb] = if SMALL.contains(&program) && small { [128, 8] } else { size };
         let stack = ram_kb * 1024 - STATICS;
         let memory = format!(
@@ -76,8 +76,8 @@ fn main() {
             println!("cargo:rustc-link-arg-bin={program}=-Tdefmt.x");
         }
     } else {
-        // What is compiled to the same bytes (one function for each type) is linked once. Not beside defmt, which tells its lines
-        // apart by the addresses of equal bytes.
+        // Functions that compile to the same bytes (one for each type) are linked once. This is off with defmt, which
+        // distinguishes lines by the addresses of equal bytes.
         println!("cargo:rustc-link-arg-bins=--icf=all");
     }
 }

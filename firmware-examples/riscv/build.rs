@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf};
 
-/// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
+/// Bytes of static variables. The rest of the RAM is the stack's, which is below them.
 const STATICS: u32 = 1024;
 
 const PROGRAMS: [&str; 13] = [
@@ -20,19 +20,20 @@ const PROGRAMS: [&str; 13] = [
     "journal",
     "costs",
 ];
-/// Those that must fit the smallest parts.
+/// Programs that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];
 
 fn main() {
-    // On a host only `cargo check` and clippy come here.
+    // A host only runs `cargo check` and clippy.
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
-        // QEMU's virt has megabytes of RAM and starts in it; these are the sizes of a small part, and of the smallest for the
-        // base set and the further one compiled for size, so that the linker refuses what would not fit.
+        // QEMU's virt has megabytes of RAM and starts in it. These are the sizes of a small part. The base set and the
+        // further set, compiled for size, get those of the smallest part. So the linker refuses a program that would
+        // not fit.
         let (flash_kb, ram_kb) = if SMALL.contains(&program) && small { (128, 8) } else { (512, 64) };
         let stack = ram_kb * 1024 - STATICS;
         let mut memory = format!(

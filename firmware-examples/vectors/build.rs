@@ -1,4 +1,4 @@
-//! The vectors as constants: a board has no text to read, and no memory to read it into.
+//! Writes the vectors as constants, because a board has no text to read, and no memory to read it into.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

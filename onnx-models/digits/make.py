@@ -1,4 +1,4 @@
-"""Writes the four IDX files of this folder from the copy of the data that scikit-learn carries.
+"""Writes the four IDX files of this folder from the data in scikit-learn.
 
     pip install -r ../requirements.txt && python3 make.py
 

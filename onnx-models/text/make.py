@@ -35,7 +35,8 @@ def bytewise():
 
 
 def letter_of(byte):
-    """The letter that the ByteLevel pre-tokenizer writes for a byte: its own where it is printable."""
+    """The letter that the ByteLevel pre-tokenizer writes for a byte, which is the byte's own letter if that is
+    printable."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     if byte in printable:
         return chr(byte)
@@ -43,7 +44,7 @@ def letter_of(byte):
 
 
 def wordpiece(texts):
-    """BERT's kind: lower case, accents off, pieces of words."""
+    """A tokenizer of BERT's kind: lower case, accents off, pieces of words."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -58,14 +59,15 @@ def wordpiece(texts):
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    # The trainer numbers equally frequent pieces in the order of a hash map: numbered again, the file is the same each time.
+    # The trainer numbers equally frequent pieces in the order of a hash map. Numbered again, the file has the same
+    # bytes each time.
     pieces = special + sorted(set(tokenizer.get_vocab()) - set(special))
     tokenizer.model = models.WordPiece(vocab={piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
     return finished(tokenizer, special[0], special[2], special[3])
 
 
 def finished(tokenizer, pad, begin, end):
-    """Every text between its two special tokens, padding after it."""
+    """Puts every text between its two special tokens, and padding after it."""
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{begin} $A {end}",
         pair=f"{begin} $A {end} $B:1 {end}:1",
@@ -80,7 +82,7 @@ def glosses(wordnet):
     for part in ("noun", "verb", "adj", "adv"):
         with open(wordnet / f"data.{part}", encoding="latin-1") as file:
             for line in file:
-                # The licence stands in front, indented.
+                # Lines of the licence come first, indented.
                 if not line.startswith("  "):
                     yield line.split("|", 1)[1].strip()
 

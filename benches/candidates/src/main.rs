@@ -1,5 +1,6 @@
-//! `damper-candidates products` compares damper's product with those of other crates at the shapes of the shipped networks, and
-//! `damper-candidates noise` its discrete Gaussian with OpenDP's and with a float Gaussian on the same ChaCha20.
+//! `damper-candidates products` compares damper's product with those of other crates at the shapes of the shipped
+//! networks. `damper-candidates noise` compares its discrete Gaussian with OpenDP's and with a float Gaussian on the
+//! same ChaCha20.
 
 mod noise;
 mod products;

@@ -1,4 +1,5 @@
-//! Draws at σ = 2²⁰, one thread: damper's discrete Gaussian, OpenDP's, and a float Gaussian by the ziggurat on damper's ChaCha20.
+//! Times draws at σ = 2²⁰ on one thread: damper's discrete Gaussian, OpenDP's discrete Gaussian, and a float Gaussian
+//! by the ziggurat method on damper's ChaCha20.
 
 use cpu_time::ThreadTime;
 use damper_core::grid::Grid;
@@ -10,10 +11,10 @@ use std::hint::black_box;
 
 const ROUNDS: u32 = 40;
 const DRAWS: usize = 20_000;
-/// OpenDP's take longer.
+/// Number of draws with OpenDP, whose draws take longer.
 const FEWER_DRAWS: usize = 1_000;
 
-/// Counts the words that are drawn.
+/// Generator that counts the drawn words.
 struct Counting<R>(R, u64);
 
 impl<R: Rng> rand::TryRng for Counting<R> {
@@ -35,7 +36,7 @@ impl<R: Rng> rand::TryRng for Counting<R> {
     }
 }
 
-/// Prints nanoseconds of a draw of each, the best of many measurements in turns.
+/// Prints nanoseconds a draw for each, the best of many measurements in turns.
 pub fn compare() {
     let exact = DiscreteGaussian::<i64>::with_multiplier(Grid::new(20).expect("20 bits"), 1.0).expect("a multiplier");
     let generator = ChaCha20::<16>::simulation(1);

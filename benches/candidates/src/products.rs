@@ -1,4 +1,4 @@
-//! Products of rows with weights, `Y = X · W`, packing included: the weights of training are new at each step.
+//! Products of rows with weights, `Y = X · W`, with packing, because the weights of training are new at each step.
 
 use cpu_time::ThreadTime;
 use damper_kernel_benches::{Kernel, kernels, numbers};
@@ -12,14 +12,14 @@ use tract_linalg::mmm::{AsInputValue, FusedSpec};
 const ROUNDS: usize = 30;
 const SPAN: f64 = 2e-3;
 
-/// A product: its sizes, rows, terms and outputs, and whether its weights are `[outputs, terms]`.
+/// Sizes of a product (rows, terms and outputs), and the layout of its weights.
 struct Shape {
     sizes: [usize; 3],
     transposed: bool,
 }
 
 impl Shape {
-    /// Steps from one term and from one output of the weights to the next.
+    /// Returns the strides from one term and from one output of the weights to the next.
     fn steps(&self) -> [isize; 2] {
         let [_, terms, outputs] = self.sizes;
         if self.transposed { [1, terms as isize] } else { [outputs as isize, 1] }
@@ -42,7 +42,7 @@ fn candidates(shape: &Shape) -> [Call; 4] {
         Box::new(move |x, weights, y| {
             let gemm = gemm_f32::gemm::f32::get_gemm_fn();
             let rows = y.len() / outputs;
-            // SAFETY: the slices hold matrices of these sizes and steps.
+            // SAFETY: the slices hold matrices of these sizes and strides.
             unsafe {
                 let (y, x, w) = (y.as_mut_ptr(), x.as_ptr(), weights.as_ptr());
                 let none = Parallelism::None;
@@ -83,7 +83,7 @@ fn candidates(shape: &Shape) -> [Call; 4] {
     ]
 }
 
-/// Returns true if the bits of a row's outputs are the same in each place, among other rows and alone.
+/// Returns true if the bits of a row's outputs are the same in each position, among other rows and alone.
 fn keeps_bits(shape: &Shape, call: &mut Call, x: &[f32], weights: &[f32]) -> bool {
     let [rows, terms, outputs] = shape.sizes;
     let mut alone = vec![0.0; outputs];
@@ -97,7 +97,7 @@ fn keeps_bits(shape: &Shape, call: &mut Call, x: &[f32], weights: &[f32]) -> boo
     })
 }
 
-/// Prints GFLOP/s of each, the best of many measurements in turns, and whether a row's place changes its bits.
+/// Prints GFLOP/s of each, the best of many measurements in turns, and whether a row's position changes its bits.
 pub fn compare() {
     println!("| product | {} |\n| --- |{}", NAMES.join(" | "), " ---: |".repeat(NAMES.len()));
     for (kernel, _) in kernels() {

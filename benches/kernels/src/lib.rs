@@ -7,49 +7,50 @@ use damper_kernels::product::SimdProduct;
 use damper_kernels::simd::SimdKernel as _;
 use std::fmt::{Display, Formatter, Result};
 
-/// Samples of a call, as many as make this many positions, but at most four: a trainer's physical batch has 16 by default, and these
-/// suffice to see what a call reads again.
+/// Positions of a call. It has the number of samples that make this many positions, but at most four. A trainer's
+/// physical batch has 16 by default, and these are enough to show what a call reads again.
 const POSITIONS: usize = 512;
 const MOST_SAMPLES: usize = 4;
 
-/// Rows of a call's small linear layers: one a sample of the trainer's physical batch.
+/// Rows of a call's small linear layers: one row for each sample of the trainer's physical batch.
 const ROWS: usize = 16;
 
 /// The kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TimedKernel {
-    /// A convolution of [`samples`], or the gradient to its inputs where it is `transposed`.
+    /// A convolution of [`samples`], or the gradient of its inputs if it is `transposed`.
     Convolution {
-        /// What it reads.
+        /// Geometry of the convolution.
         windows: Windows,
-        /// True if weights are turned.
+        /// True if the weights are transposed.
         transposed: bool,
     },
     /// The gradient of a convolution's weights, of one sample.
     KernelGrad(Windows),
-    /// The gradient of a linear layer's weights `[rows, columns]`, of one sample with so many tokens.
+    /// The gradient of a linear layer's weights `[rows, columns]`, of one sample with this number of tokens.
     PositionGrad {
         /// Tokens.
         positions: usize,
         /// Rows and columns.
         sizes: [usize; 2],
     },
-    /// Rows `[rows, terms]` times weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`.
+    /// Rows `[rows, terms]` times weights `[terms, outputs]`, or `[outputs, terms]` if they are `transposed`.
     Product {
         /// Rows, terms and outputs.
         sizes: [usize; 3],
-        /// True if weights are turned.
+        /// True if the weights are transposed.
         transposed: bool,
     },
 }
 
-/// Windows between channels, over squares: `kernel`, `stride`, `pad`.
+/// Returns windows between channels, over squares: `kernel`, `stride`, `pad`.
 fn windows(between: [usize; 2], extent: usize, [kernel, stride, pad]: [usize; 3]) -> Windows {
     let steps = [[kernel; 2], [stride; 2], [1; 2]];
     Windows::new(between, [extent; 2], [[pad; 2]; 2], steps).expect("windows that fit")
 }
 
-/// The kernels of a convolution: forward, to the inputs (the first convolution of a network has no such gradient), to the weights.
+/// Returns the kernels of a convolution: forward, to the inputs (the first convolution of a network has no such
+/// gradient), to the weights.
 fn convolution([channels, outputs]: [usize; 2], extent: usize, steps: [usize; 3], is_first: bool) -> Vec<TimedKernel> {
     let of = windows([channels, outputs], extent, steps);
     let mut kernels = vec![];
@@ -65,7 +66,8 @@ fn convolution([channels, outputs]: [usize; 2], extent: usize, steps: [usize; 3]
     kernels
 }
 
-/// The products of a linear layer over so many rows, with weights `[outputs, terms]`, or `[terms, outputs]` where they are `turned`.
+/// Returns the products of a linear layer over `rows` rows, with weights `[outputs, terms]`, or `[terms, outputs]` if
+/// they are `turned`.
 fn linear(rows: usize, [terms, outputs]: [usize; 2], turned: bool) -> Vec<TimedKernel> {
     vec![
         TimedKernel::Product { sizes: [rows, terms, outputs], transposed: !turned },
@@ -73,14 +75,15 @@ fn linear(rows: usize, [terms, outputs]: [usize; 2], turned: bool) -> Vec<TimedK
     ]
 }
 
-/// The kernels of a linear layer of a transformer: its products, with weights `[terms, outputs]`, and the gradient of its weights.
+/// Returns the kernels of a linear layer of a transformer: its products, with weights `[terms, outputs]`, and the
+/// gradient of its weights.
 fn of_tokens(tokens: usize, sizes: [usize; 2]) -> Vec<TimedKernel> {
     let mut kernels = linear(MOST_SAMPLES * tokens, sizes, true);
     kernels.push(TimedKernel::PositionGrad { positions: tokens, sizes });
     kernels
 }
 
-/// The kernels of each network's gradients, each shape once.
+/// Returns the kernels of each network's gradients, each shape once.
 #[must_use]
 pub fn networks() -> Vec<(&'static str, Vec<TimedKernel>)> {
     const SAME: [usize; 3] = [3, 1, 1];
@@ -149,7 +152,7 @@ pub fn networks() -> Vec<(&'static str, Vec<TimedKernel>)> {
     of.into_iter().map(|(network, kernels)| (network, kernels.concat())).collect()
 }
 
-/// Every kernel once, with the networks that have it.
+/// Returns every kernel once, with the networks that have it.
 #[must_use]
 pub fn kernels() -> Vec<(TimedKernel, Vec<&'static str>)> {
     let mut kernels: Vec<(TimedKernel, Vec<&'static str>)> = vec![];
@@ -189,7 +192,7 @@ impl Display for TimedKernel {
 }
 
 impl TimedKernel {
-    /// Multiplications of the definition: what a way with fewer of them spares counts as done.
+    /// Returns the multiplications of the definition. Multiplications that a faster algorithm saves count as done.
     #[must_use]
     pub fn products(&self) -> usize {
         let of = |w: &Windows| w.channels * w.kernel[0] * w.kernel[1] * w.outputs * w.output[0] * w.output[1];
@@ -201,7 +204,7 @@ impl TimedKernel {
         }
     }
 
-    /// A call of it, with inputs.
+    /// Returns a call of the kernel, with inputs.
     #[must_use]
     pub fn prepare(&self) -> Box<dyn FnMut()> {
         match *self {
@@ -234,13 +237,13 @@ impl TimedKernel {
     }
 }
 
-/// Samples of a convolution's call.
+/// Returns the samples of a convolution's call.
 #[must_use]
 pub fn samples(w: &Windows) -> usize {
     (POSITIONS / (w.input[0] * w.input[1])).clamp(1, MOST_SAMPLES)
 }
 
-/// Floats of a sample's input and output.
+/// Returns the floats of a sample's input and output.
 fn lens(w: &Windows) -> [usize; 2] {
     [w.channels * w.input[0] * w.input[1], w.outputs * w.output[0] * w.output[1]]
 }
@@ -249,7 +252,7 @@ fn of_weights(w: &Windows) -> usize {
     w.channels * w.outputs * w.kernel[0] * w.kernel[1]
 }
 
-/// Numbers in (−1, 1).
+/// Returns numbers in (−1, 1).
 #[must_use]
 pub fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;

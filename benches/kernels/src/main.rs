@@ -1,5 +1,7 @@
-//! `damper-kernels time [PART...]` times the kernels whose names, or those of their networks, have a part. `damper-kernels list [PART...]`
-//! lists them. `damper-kernels count NAME [CALLS]` calls one for valgrind and QEMU (`misses.py`).
+//! Times or lists kernels, or calls one of them for valgrind and QEMU (`misses.py`).
+//!
+//! `damper-kernels time [PART...]` times the kernels whose names, or those of their networks, contain a part.
+//! `damper-kernels list [PART...]` lists them. `damper-kernels count NAME [CALLS]` calls one kernel.
 
 use cpu_time::ThreadTime;
 use damper_kernel_benches::{TimedKernel, kernels};
@@ -7,17 +9,18 @@ use pulp::{Arch, Simd, WithSimd};
 use std::hint::black_box;
 use std::process::ExitCode;
 
-/// Least time of a measurement, in seconds, and how many there are: in turns, so that a busy neighbour meets all kernels.
+/// Least time of a measurement, in seconds, and the number of measurements. They alternate, so that a busy neighbour
+/// affects all kernels.
 const SPAN: f64 = 2e-3;
 const ROUNDS: usize = 40;
 
-/// What valgrind counts, by this name.
+/// Region that valgrind counts, by this name.
 #[inline(never)]
 fn measured(call: &mut dyn FnMut()) {
     call();
 }
 
-/// Fused multiply-adds of vectors in registers, as many side by side as hide their latency.
+/// Fused multiply-adds in vector registers, with enough of them in parallel to hide their latency.
 struct Peak;
 
 const ABREAST: usize = 12;
@@ -104,7 +107,7 @@ fn main() -> ExitCode {
             };
             let mut call = kernel.prepare();
             call();
-            // What is in the caches now stays there.
+            // The first call fills the caches.
             (0..calls).for_each(|_| measured(&mut *call));
         }
         _ => {

@@ -1,4 +1,4 @@
-//! Addresses of streams: `vsock:CID:PORT`, as in an enclave, or `unix:PATH`, which imitates it.
+//! Addresses of streams: `vsock:CID:PORT` in an enclave, or `unix:PATH` to imitate it.
 
 use std::io::{Read, Result, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,7 +9,7 @@ use vsock::{VsockListener, VsockStream};
 /// An address of a stream.
 #[derive(Clone, Debug)]
 pub enum StreamAddress {
-    /// A port of a context: 3 is the enclave's parent, 4294967295 any.
+    /// A port of a context. Context 3 is the enclave's parent, and 4294967295 is any.
     Vsock(u32, u32),
     /// A socket of this machine.
     Unix(PathBuf),
@@ -46,11 +46,11 @@ impl StreamAddress {
         })
     }
 
-    /// Goes to a peer that waits.
+    /// Connects to a waiting peer.
     ///
     /// # Errors
     ///
-    /// Nobody waits there.
+    /// No peer waits there.
     pub fn connect(&self) -> Result<Box<dyn ByteStream>> {
         Ok(match self {
             Self::Vsock(cid, port) => Box::new(VsockStream::connect_with_cid_port(*cid, *port)?),

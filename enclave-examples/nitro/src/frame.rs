@@ -1,11 +1,11 @@
-//! Frames on a stream: the length as u32, and so many bytes. All numbers are little-endian.
+//! Frames on a stream: the length as u32, and that many bytes. All numbers are little-endian.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
-/// Bytes of the longest frame. A peer that announces more is not read.
+/// Bytes of the longest frame. A longer announced frame is not read.
 pub const LONGEST: usize = 8192;
 
-/// Sends a frame of these parts.
+/// Sends a frame made of these parts.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub fn send(to: &mut (impl Write + ?Sized), parts: &[&[u8]]) -> Result<()> {
     to.flush()
 }
 
-/// Receives a frame; `None` if the stream has ended before one.
+/// Receives a frame. Returns `None` if the stream has ended before a frame.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The interface between a Nitro enclave and what is around it: addresses, frames, and the calls in them.
+//! The interface between a Nitro enclave and its environment: addresses, frames, and the calls in them.
 //!
 //! ```text
 //! parent ─ stream ─► enclave ─ stream ─► platform: counter and sealing key
@@ -14,11 +14,11 @@ pub use frame::{LONGEST, receive, send};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ParentCall {
-    /// Begins the run, with nothing charged.
+    /// Starts the run, with nothing charged.
     Provision = 0,
-    /// Goes on from the sealed state in the frame.
+    /// Continues from the sealed state in the frame.
     Resume = 1,
-    /// The same; the state may be older than the newest charge, and the steps since are lost.
+    /// Continues from a state that may be older than the newest charge. The steps since are lost.
     ResumeOlder = 2,
     /// One private step.
     Step = 3,
@@ -26,7 +26,7 @@ pub enum ParentCall {
     Seal = 4,
     /// The released parameters, f32.
     Params = 5,
-    /// Steps charged, and held-out samples that the parameters name rightly: two u32.
+    /// Steps charged, and held-out samples that the parameters classify correctly: two u32.
     Report = 6,
 }
 
@@ -34,11 +34,11 @@ pub enum ParentCall {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Say {
-    /// The call's result: a `EnclaveStatus` as a byte, and what was asked for.
+    /// The call's result: a `EnclaveStatus` as a byte, and the requested data.
     Done = 0,
-    /// Keep this sealed ledger. The parent answers a byte: 1 if it says that it did.
+    /// Asks to store this sealed ledger. The parent answers a byte: 1 if it claims that it did.
     PutLedger = 1,
-    /// The sealed ledger, please. The parent answers it, or an empty frame.
+    /// Asks for the sealed ledger. The parent answers it, or an empty frame.
     GetLedger = 2,
 }
 
@@ -46,10 +46,10 @@ pub enum Say {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Ask {
-    /// The counter's count: u64.
+    /// Returns the counter's count: u64.
     Count = 0,
-    /// Adds 1 to the counter; the new count: u64.
+    /// Adds 1 to the counter and returns the new count: u64.
     Increment = 1,
-    /// The sealing key: 32 bytes.
+    /// Returns the sealing key: 32 bytes.
     SealingKey = 2,
 }

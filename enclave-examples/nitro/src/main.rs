@@ -1,7 +1,8 @@
-//! Private training in a Nitro enclave: `damper-enclave-nitro PARENT PLATFORM`. It waits for its parent at one address, goes to the
-//! platform at the other, and answers until the parent ends the stream: one run in memory for one parent.
+//! Private training in a Nitro enclave: `damper-enclave-nitro PARENT PLATFORM`. It waits for its parent at one address,
+//! connects to the platform at the other, and answers until the parent ends the stream. It keeps one run in memory for
+//! one parent.
 //!
-//! In an enclave: `vsock:4294967295:5000 vsock:3:5001`. What stands for what is in `../../docs/enclaves.md`.
+//! In an enclave: `vsock:4294967295:5000 vsock:3:5001`. `../../docs/enclaves.md` lists the simulated parts.
 
 use damper_enclave_nitro::{Ask, ByteStream, ParentCall, Say, StreamAddress, receive, send};
 use damper_enclave_run::{Enclave, EnclaveStatus, Platform, Refused, SEALED_LEDGER, SEALED_STATE};
@@ -14,11 +15,11 @@ struct Streams {
     platform: Box<dyn ByteStream>,
 }
 
-/// Both streams, for everything that takes something from outside.
+/// Streams to the parent and to the platform.
 #[derive(Clone)]
 struct Outside(Rc<RefCell<Streams>>);
 
-/// Sends a frame and receives the one that answers it.
+/// Sends a frame and receives the answer to it.
 fn ask(stream: &mut dyn ByteStream, parts: &[&[u8]]) -> Result<Vec<u8>, Refused> {
     send(stream, parts).map_err(|_| Refused)?;
     receive(stream).ok().flatten().ok_or(Refused)
@@ -61,7 +62,7 @@ impl Platform for Outside {
     }
 }
 
-/// Answers a frame of the parent's; what goes out is released or sealed.
+/// Answers a frame of the parent's. All output is released or sealed.
 fn answer(run: &mut Option<Enclave<Outside>>, outside: &Outside, frame: &[u8]) -> Result<Vec<u8>, EnclaveStatus> {
     let (call, rest) = frame.split_first().ok_or(EnclaveStatus::Refused)?;
     let calls = [

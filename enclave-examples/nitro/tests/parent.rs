@@ -1,5 +1,6 @@
-//! The parent that an enclave must not trust, and the platform that it can: has the enclave train over restarts, which must say what
-//! every board says, and then withholds, changes and replays what it keeps.
+//! The parent, which an enclave must not trust, and the platform, which it can. The parent has the enclave train over
+//! restarts, and its output must be that of every board. Then it withholds, changes and replays the blobs that it
+//! stores.
 
 use damper_core::numerics::digest::Digest;
 use damper_enclave_nitro::{Ask, ByteStream, LONGEST, ParentCall, Say, StreamAddress, receive, send};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// The trusted platform: a key service that has seen the attestation, and a counter that only goes up.
+/// The trusted platform: a key service that has verified the attestation, and a counter that only increases.
 #[derive(Clone)]
 struct Machine {
     count: Arc<Mutex<u64>>,
@@ -25,7 +26,7 @@ impl Machine {
         Self { count: Arc::default(), key: [key; 32] }
     }
 
-    /// The same with another count: a counter that was put back.
+    /// Returns the same platform with another count: a counter that was rolled back.
     fn at(&self, count: u64) -> Self {
         Self { count: Arc::new(Mutex::new(count)), key: self.key }
     }
@@ -45,18 +46,18 @@ impl Machine {
     }
 }
 
-/// The untrusted store: every blob that the parent was ever given.
+/// The untrusted store: every blob that the parent ever received.
 #[derive(Default)]
 struct Shelf {
     ledgers: Vec<Vec<u8>>,
     states: Vec<Vec<u8>>,
 }
 
-/// A fresh instance. It ends with this value.
+/// A fresh instance, whose process ends with this value.
 struct Instance {
     process: Child,
     stream: Box<dyn ByteStream>,
-    /// The ledger that the parent hands over.
+    /// The ledger that the parent returns.
     ledger: Option<Vec<u8>>,
 }
 
@@ -73,7 +74,7 @@ fn instance(machine: &Machine, parent: &str, platform: &str) -> Instance {
     thread::spawn(move || machine.serve(address.accept().unwrap()));
     let program = env!("CARGO_BIN_EXE_damper-enclave-nitro");
     let at: StreamAddress = parent.parse().unwrap();
-    // The enclave ends if nobody waits at the platform's address yet.
+    // The enclave ends if the platform does not wait at its address yet.
     for _ in 0..500 {
         let mut process = Command::new(program).args([parent, platform]).stderr(Stdio::null()).spawn().unwrap();
         for _ in 0..500 {
@@ -99,13 +100,13 @@ fn start(machine: &Machine, ledger: Option<&Vec<u8>>) -> Instance {
     let at = |name: &str| format!("unix:{}", folder.join(name).display());
     let mut instance = instance(machine, &at("parent"), &at("platform"));
     instance.ledger = ledger.cloned();
-    // Both streams are open: the names have done their part.
+    // Both streams are open, so the names are not needed any more.
     std::fs::remove_dir_all(&folder).unwrap();
     instance
 }
 
 impl Instance {
-    /// A call, during which the enclave may ask for the shelf.
+    /// Makes a call, during which the enclave may ask for the shelf.
     fn call(&mut self, shelf: &mut Shelf, call: ParentCall, bytes: &[u8]) -> Result<Vec<u8>, u8> {
         send(&mut *self.stream, &[&[call as u8], bytes]).unwrap();
         loop {
@@ -131,7 +132,7 @@ impl Instance {
         shelf.states.push(state);
     }
 
-    /// Steps charged, and held-out digits named rightly.
+    /// Returns the steps charged, and the correctly classified held-out digits.
     fn report(&mut self, shelf: &mut Shelf) -> (u32, u32) {
         let bytes = self.call(shelf, ParentCall::Report, &[]).unwrap();
         let [charged, right] = [0, 4].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
@@ -145,7 +146,7 @@ fn changed(blob: &[u8]) -> Vec<u8> {
     blob
 }
 
-/// A run with a restart after every seven steps: what it says, and what the parent keeps.
+/// Trains with a restart after every seven steps. Returns its output, and the blobs that the parent stores.
 fn trained(machine: &Machine) -> (String, Shelf) {
     let mut shelf = Shelf::default();
     let mut enclave = start(machine, None);
@@ -222,7 +223,7 @@ fn trains_and_refuses_an_untrusted_parent() {
     }
 }
 
-// A crash between payment and release burns the step, and of two instances one is closed.
+// A crash between charge and release burns the step, and of two instances one is closed.
 #[test]
 fn crash_burns_the_step_and_twins_are_closed() {
     let (machine, mut shelf) = (Machine::new(7), Shelf::default());
@@ -242,7 +243,7 @@ fn crash_burns_the_step_and_twins_are_closed() {
     assert_eq!(enclave.call(&mut shelf, ParentCall::Step, &[]), Err(EnclaveStatus::Counter as u8));
 }
 
-// A frame that is too long ends the stream; it is not read.
+// A frame that is too long ends the stream and is not read.
 #[test]
 fn long_frames_are_not_read() {
     let mut enclave = start(&Machine::new(7), None);
@@ -252,7 +253,7 @@ fn long_frames_are_not_read() {
     assert_eq!(enclave.process.wait().unwrap().code(), Some(1));
 }
 
-// The same frames over AF_VSOCK, where the machine has its loopback.
+// The same frames over AF_VSOCK, if the machine has its loopback.
 #[test]
 fn vsock_carries_the_same_frames() {
     let (parent, platform) = ("vsock:1:5000", "vsock:1:5001");

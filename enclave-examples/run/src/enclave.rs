@@ -1,4 +1,4 @@
-//! The run inside: DP-SGD with momentum as in the firmware examples' `train`, paid behind the counter.
+//! The run inside the enclave: DP-SGD with momentum as in the firmware examples' `train`, charged through the counter.
 
 use crate::platform::{OVERHEAD, Platform};
 use crate::seal::{self, Label};
@@ -10,23 +10,23 @@ use damper_firmware_program::softmax::{self, DIM};
 use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
 use damper_journal::{Allowance, Configuration, FirstBoot, SealedError, SealedJournal};
 
-/// What a call says. The numbers are the module's interface.
+/// Result of a call. The numbers are the module's interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EnclaveStatus {
     /// Done.
     Ok = 0,
-    /// The budget is spent: nothing was released.
+    /// The budget is spent, and nothing was released.
     BudgetSpent = 1,
-    /// A blob was not sealed here, for this, or it was changed.
+    /// A blob was not sealed here, was sealed for another use, or was changed.
     NotAuthentic = 2,
-    /// There is no sealed ledger, or one where there should be none.
+    /// The sealed ledger is missing, or exists unexpectedly.
     Ledger = 3,
-    /// The counter is behind the ledger, or another instance took a count.
+    /// The counter is lower than the ledger's count, or another instance took a count.
     Counter = 4,
-    /// The state is not that of the newest charge: an older one was put back, or the steps since were lost.
+    /// The state is not that of the newest charge. An older state was restored, or the steps since were lost.
     Stale = 5,
-    /// Anything else: a call out of order, or a configuration that is refused.
+    /// Any other error: a call out of order, or a configuration that is refused.
     Refused = 6,
 }
 
@@ -54,7 +54,7 @@ fn configured() -> Option<DpSgdConfig> {
     dp_sgd.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build().ok()
 }
 
-/// The configuration that a charge pays for.
+/// Returns the configuration that a charge covers.
 fn charged() -> Option<Configuration> {
     Some(Configuration::of_ledger(BUDGET, &configured()?, DIM).with(b"enclave example, digits"))
 }
@@ -69,7 +69,7 @@ fn status<C, V>(error: &SealedError<C, V>) -> EnclaveStatus {
 }
 
 impl<P: Platform> Enclave<P> {
-    /// Begins the run: once, by its owner's act.
+    /// Starts the run. The owner calls it once.
     pub fn provision(platform: P) -> Result<Self, EnclaveStatus> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
         let run = charged().ok_or(EnclaveStatus::Refused)?;
@@ -78,8 +78,8 @@ impl<P: Platform> Enclave<P> {
         Self::from(platform, store)
     }
 
-    /// Goes on from a sealed state, which must be that of the newest charge; with `burn`, an older one will do, and the
-    /// steps since are lost and stay paid.
+    /// Continues from a sealed state, which must be that of the newest charge. With `burn`, an older state is accepted.
+    /// The steps since are then lost and stay charged.
     pub fn resume(mut platform: P, sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, EnclaveStatus> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
         let run = charged().ok_or(EnclaveStatus::Refused)?;
@@ -105,10 +105,10 @@ impl<P: Platform> Enclave<P> {
         Ok(Self { platform, ledger, config, state: config.state(), params: [0.0; DIM], released })
     }
 
-    /// One private step: pays, persists, releases.
+    /// Takes one private step: charges, persists, releases.
     pub fn step(&mut self) -> Result<(), EnclaveStatus> {
-        // The same digest as everywhere needs the same, known key: a simulation. A product derives the run's key from the
-        // sealing key and the run's number, or seals a random one.
+        // The digest of the other targets needs the same, known key, so this is a simulation. A product derives the
+        // run's key from the sealing key and the run's number, or seals a random key.
         let generator = ChaCha20::<1>::simulation(2026);
         let mut grad = [0.0; DIM];
         let mut open = self.config.open(&mut self.state, &mut self.ledger).map_err(|error| match error {
@@ -134,17 +134,17 @@ impl<P: Platform> Enclave<P> {
         seal::seal(&mut self.platform, Label::State, to).map_err(|_| EnclaveStatus::Refused)
     }
 
-    /// Released parameters.
+    /// Returns the released parameters.
     pub fn params(&self) -> &[f32; DIM] {
         &self.params
     }
 
-    /// Steps charged.
+    /// Returns the number of charged steps.
     pub fn paid(&self) -> u32 {
         self.ledger.charged_steps()
     }
 
-    /// How many held-out digits the parameters name rightly. They are public.
+    /// Returns the number of held-out digits that the parameters classify correctly. These digits are public.
     pub fn held_out_right(&self) -> u32 {
         digits::held_out().filter(|digit| softmax::is_right(&self.params, *digit)).count() as u32
     }

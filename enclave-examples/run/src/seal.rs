@@ -4,13 +4,13 @@
 //! [ message | nonce, 24 bytes | tag, 16 bytes ]
 //! ```
 //!
-//! What a blob is, is authenticated with it: a ledger is never taken for a state. Which of two blobs is the newer a seal cannot
-//! say; that is the counter's part.
+//! The kind of a blob is authenticated with it, so a ledger is never accepted as a state. A seal cannot show which of
+//! two blobs is newer. The counter does.
 
 use crate::platform::{NONCE, OVERHEAD, Platform, Refused, TAG};
 use chacha20poly1305::{AeadInOut, KeyInit, XChaCha20Poly1305};
 
-/// What a blob is.
+/// Kind of a blob.
 pub enum Label {
     /// Charges.
     Ledger,
@@ -31,7 +31,7 @@ fn cipher(platform: &mut impl Platform) -> Result<XChaCha20Poly1305, Refused> {
     Ok(XChaCha20Poly1305::new(&platform.sealing_key()?.into()))
 }
 
-/// Seals the message in front of the last [`OVERHEAD`] bytes of `blob`, in place.
+/// Seals the message before the last [`OVERHEAD`] bytes of `blob`, in place.
 pub fn seal(platform: &mut impl Platform, label: Label, blob: &mut [u8]) -> Result<(), Refused> {
     let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
     let mut nonce = [0; NONCE];
@@ -42,7 +42,7 @@ pub fn seal(platform: &mut impl Platform, label: Label, blob: &mut [u8]) -> Resu
     Ok(())
 }
 
-/// Opens a blob in place; the message.
+/// Opens a blob in place and returns the message.
 pub fn open<'a>(platform: &mut impl Platform, label: Label, blob: &'a mut [u8]) -> Result<&'a mut [u8], Refused> {
     let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
     let (nonce, tag) = tail.split_at(NONCE);

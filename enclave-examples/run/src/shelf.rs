@@ -1,4 +1,4 @@
-//! A ledger's store on a platform: the counter, and the blob that the host keeps.
+//! A ledger's store on a platform: the counter, and the blob that the host stores.
 
 use crate::platform::{Platform, Refused, SEALED_LEDGER};
 use crate::seal::{self, Label};
@@ -19,7 +19,7 @@ impl<P: Platform> MonotonicCounter for Counter<P> {
     }
 }
 
-/// The ledger's blob, sealed here and kept by the host.
+/// The ledger's blob, sealed here and stored by the host.
 pub struct Shelf<P>(pub P);
 
 impl<P: Platform> Vault for Shelf<P> {

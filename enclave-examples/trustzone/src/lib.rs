@@ -1,26 +1,26 @@
-//! The interface between the states: what both sides know.
+//! The interface between the states, for both sides.
 //!
 //! ```text
 //! non-secure: caller ─► veneers (sg) ─► secure: partition ─► damper-core, damper-journal
 //! ```
 #![no_std]
 
-/// Where the veneers are, 8 bytes each: a table of addresses that a release of the secure image keeps.
+/// Address of the veneers, 8 bytes each. The table of addresses must not change between releases of the secure image.
 pub const VENEERS: usize = 0x1003_ffe0;
-/// Where the vector table of the non-secure image is.
+/// Address of the vector table of the non-secure image.
 pub const NON_SECURE: u32 = 0x0020_0000;
-/// What a non-secure instruction gets that the secure state's handler of faults has stopped.
+/// Value that a non-secure instruction gets if the secure state's fault handler has stopped it.
 pub const FAULTED: u32 = 0xdead_fa17;
 
-/// What a call says.
+/// Result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum PartitionStatus {
     /// Done.
     Ok = 0,
-    /// The budget is spent: nothing was released.
+    /// The budget is spent, and nothing was released.
     BudgetSpent = 1,
-    /// Anything else: a call out of order or within another, or memory that is not the caller's.
+    /// Any other error: a call out of order or within another call, or memory that is not the caller's.
     Refused = 2,
 }
 
@@ -28,12 +28,12 @@ pub enum PartitionStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum VeneerCall {
-    /// Begins the run, once: a [`PartitionStatus`].
+    /// Starts the run, once. Returns a [`PartitionStatus`].
     Provision,
-    /// One private step: a [`PartitionStatus`].
+    /// Takes one private step. Returns a [`PartitionStatus`].
     Step,
-    /// Copies the released parameters to (address, number of f32): a [`PartitionStatus`].
+    /// Copies the released parameters to (address, number of f32). Returns a [`PartitionStatus`].
     Params,
-    /// Steps charged.
+    /// Returns the number of charged steps.
     Charged,
 }

@@ -1,4 +1,4 @@
-//! The module's exports: numbers and one buffer. A status is [`EnclaveStatus`]; 0 is success.
+//! The module's exports: numbers and one buffer. A status is [`EnclaveStatus`], and 0 is success.
 
 use crate::platform::Imports;
 use core::cell::RefCell;
@@ -20,7 +20,7 @@ unsafe impl Sync for OneThread {}
 
 static MODULE: OneThread = OneThread(RefCell::new(Module { enclave: None, buffer: [0; SEALED_STATE] }));
 
-/// A call from within a call, by an import, is refused.
+/// Runs a call. A call from within a call, through an import, is refused.
 fn call(body: impl FnOnce(&mut Module) -> Result<(), EnclaveStatus>) -> u32 {
     let result = MODULE.0.try_borrow_mut().map_err(|_| EnclaveStatus::Refused).and_then(|mut module| body(&mut module));
     match result {
@@ -33,20 +33,20 @@ fn number(body: impl FnOnce(&Enclave) -> u32) -> u32 {
     MODULE.0.try_borrow().ok().and_then(|module| module.enclave.as_ref().map(body)).unwrap_or_default()
 }
 
-/// Where a sealed state goes in and out, [`state_len`] bytes.
+/// Returns the address of the buffer for sealed states, [`state_len`] bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn buffer() -> *mut u8 {
     // SAFETY: only the address is taken.
     unsafe { (&raw mut (*MODULE.0.as_ptr()).buffer).cast() }
 }
 
-/// Bytes of a sealed state.
+/// Returns the bytes of a sealed state.
 #[unsafe(no_mangle)]
 pub extern "C" fn state_len() -> usize {
     SEALED_STATE
 }
 
-/// Begins the run, with nothing paid.
+/// Starts the run, with nothing charged.
 #[unsafe(no_mangle)]
 pub extern "C" fn provision() -> u32 {
     call(|module| {
@@ -56,20 +56,20 @@ pub extern "C" fn provision() -> u32 {
     })
 }
 
-/// Goes on from the sealed state in the buffer; an older one than the ledger's is taken only if `burn` is 1.
+/// Continues from the sealed state in the buffer. A state older than the ledger is accepted only if `burn` is 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn resume(burn: u32) -> u32 {
     call(|module| {
         module.enclave = None;
         let enclave = Enclave::resume(Imports, &mut module.buffer, burn == 1);
-        // What was opened must not stay where the host reads.
+        // The opened state must not stay in memory that the host reads.
         module.buffer = [0; SEALED_STATE];
         module.enclave = Some(enclave?);
         Ok(())
     })
 }
 
-/// One private step.
+/// Takes one private step.
 #[unsafe(no_mangle)]
 pub extern "C" fn step() -> u32 {
     call(|module| module.enclave.as_mut().ok_or(EnclaveStatus::Refused)?.step())
@@ -81,38 +81,38 @@ pub extern "C" fn seal() -> u32 {
     call(|module| module.enclave.as_mut().ok_or(EnclaveStatus::Refused)?.seal(&mut module.buffer))
 }
 
-/// Where the released parameters are, [`dim`] f32; null without a run.
+/// Returns the address of the released parameters, [`dim`] f32, or null without a run.
 #[unsafe(no_mangle)]
 pub extern "C" fn params() -> *const f32 {
     let module = MODULE.0.try_borrow().ok();
     module.and_then(|m| m.enclave.as_ref().map(|e| e.params().as_ptr())).unwrap_or(core::ptr::null())
 }
 
-/// Parameters.
+/// Returns the number of parameters.
 #[unsafe(no_mangle)]
 pub extern "C" fn dim() -> u32 {
     DIM as u32
 }
 
-/// Samples to train on.
+/// Returns the number of training samples.
 #[unsafe(no_mangle)]
 pub extern "C" fn samples() -> u32 {
     TRAIN
 }
 
-/// Steps charged so far.
+/// Returns the number of charged steps.
 #[unsafe(no_mangle)]
 pub extern "C" fn paid() -> u32 {
     number(Enclave::paid)
 }
 
-/// Held-out samples, which are public.
+/// Returns the number of held-out samples, which are public.
 #[unsafe(no_mangle)]
 pub extern "C" fn held_out() -> u32 {
     digits::held_out().count() as u32
 }
 
-/// Held-out samples that the released parameters name rightly.
+/// Returns the number of held-out samples that the released parameters classify correctly.
 #[unsafe(no_mangle)]
 pub extern "C" fn held_out_right() -> u32 {
     number(Enclave::held_out_right)

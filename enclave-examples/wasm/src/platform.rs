@@ -1,15 +1,15 @@
-//! The module's imports. `platform` stands for hardware or a service that the host cannot lie about; `host` is the host,
-//! which may keep, lose or replay what it is given.
+//! The module's imports. `platform` is hardware or a service about which the host cannot lie. `host` is the host, which
+//! may keep, lose or replay the blobs that it gets.
 
 use damper_enclave_run::{Platform, Refused, SEALED_LEDGER};
 
 #[link(wasm_import_module = "platform")]
 unsafe extern "C" {
-    /// The count of the monotonic counter.
+    /// Returns the count of the monotonic counter.
     safe fn counter_read() -> u64;
-    /// Adds 1 to the counter; the new count.
+    /// Adds 1 to the counter and returns the new count.
     safe fn counter_increment() -> u64;
-    /// Writes 32 bytes that only this module on this machine is ever given.
+    /// Writes 32 bytes that only this module on this machine ever gets.
     fn sealing_key(to: *mut u8);
     /// Writes `len` random bytes.
     fn entropy(to: *mut u8, len: usize);
@@ -17,13 +17,13 @@ unsafe extern "C" {
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
-    /// Keeps the sealed ledger; whether it says that it did.
+    /// Asks the host to store the sealed ledger. Returns 1 if it claims that it did.
     fn put_ledger(from: *const u8, len: usize) -> u32;
-    /// Writes the sealed ledger, of at most `len` bytes; its length, 0 if there is none.
+    /// Writes the sealed ledger, of at most `len` bytes, and returns its length, or 0 if there is none.
     fn get_ledger(to: *mut u8, len: usize) -> usize;
 }
 
-/// Both, by the imports.
+/// Platform and host through the imports.
 #[derive(Clone, Copy)]
 pub struct Imports;
 
@@ -44,7 +44,7 @@ impl Platform for Imports {
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
-        // SAFETY: the platform writes as many bytes as it is told.
+        // SAFETY: the platform writes `bytes.len()` bytes.
         unsafe { entropy(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }

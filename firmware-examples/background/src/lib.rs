@@ -1,15 +1,17 @@
-//! Private training in the background of other tasks: what every board shares. An `async` function that any executor polls: Embassy's,
-//! RTIC's, or a loop.
+//! Private training in the background of other tasks, shared by all boards. An `async` function that any executor
+//! polls: Embassy's, RTIC's, or a loop.
 //!
-//! Each step is charged to a journal in the chip's flash, then released, then kept in a snapshot. The function gives way after every
-//! sample, and sleeps between steps. What blocks the executor longest is the noise and the update of one step, or an erase of flash.
-//! It may be dropped wherever it waits, and the power may fail anywhere: the next call goes on from the flash.
+//! Each step is charged to a journal in the chip's flash, then released, then stored in a snapshot. The function yields
+//! after every sample, and sleeps between steps. The operations that block the executor longest are the noise and
+//! update of one step, and an erase of flash. The future may be dropped at any await point, and the power may fail at
+//! any time. The next call continues from the flash.
 //!
-//! A board gives a flash, a key from its true random generator, the owner's word at the first boot, a delay and a clock.
+//! A board provides a flash, a key from its true random generator, the owner's confirmation at the first boot, a delay
+//! and a clock.
 //!
 //! # Memory
 //!
-//! Four vectors of [`DIM`](softmax::DIM) words in the future, 10.4 KB; [`bytes`] of flash.
+//! Four vectors of [`DIM`](softmax::DIM) 32-bit words in the future, 10.4 KB, and [`bytes`] of flash.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -31,15 +33,15 @@ use embedded_storage::nor_flash::NorFlash;
 /// Milliseconds of sleep between steps.
 const PAUSE: u32 = 1000;
 
-/// What a board gives.
+/// Resources of a board.
 pub struct Board<'a, F, D> {
     /// The chip's flash.
     pub flash: &'a RefCell<F>,
-    /// Where [`bytes`] of it begin that no program lies in: the first byte of a sector.
+    /// First byte of a sector, from which [`bytes`] of the flash are free of programs.
     pub from: u32,
     /// The generator of noise and batches.
     pub noise: &'a NoiseRng,
-    /// The owner's word that the run begins: a button held, not the failure to find a journal.
+    /// Confirmation by the owner that the run begins: a button held, not the failure to find a journal.
     pub first_boot: Option<FirstBoot>,
     /// Sleeps between steps.
     pub delay: D,
@@ -53,18 +55,19 @@ pub struct Board<'a, F, D> {
 pub struct ReleasedStep {
     /// Steps charged so far.
     pub charged: u32,
-    /// Held-out digits, which are public, that the released parameters name rightly: of 100.
+    /// Public held-out digits, of 100, that the released parameters classify correctly.
     pub right: u32,
-    /// Cycles from opening the step to its release. They tell how many samples were drawn, so a product does not have them.
+    /// Cycles from opening the step to its release. They reveal how many samples were drawn, so a product does not have
+    /// them.
     #[cfg(feature = "cycles")]
     pub cycles: u32,
 }
 
-/// Why training ended before its budget was spent.
+/// Reasons for which training ends before its budget is spent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum TrainingFailure<E> {
-    /// The processor's arithmetic is not what the bounds assume.
+    /// The processor's arithmetic violates the assumptions of the bounds.
     Arithmetic(ArithmeticError),
     /// A setting was refused.
     Config(ConfigError),
@@ -100,14 +103,15 @@ impl<E> From<SnapshotError<RegionError<E>>> for TrainingFailure<E> {
     }
 }
 
-/// Bytes of flash from [`Board::from`] on: two sectors of journal, then two halves with room for parameters, momentum and a head of 64.
+/// Bytes of flash from [`Board::from`] on: two sectors of journal, then two halves. Each half has room for a header of
+/// 64 bytes, the parameters and the momentum.
 #[must_use]
 pub const fn bytes<F: NorFlash>() -> usize {
     let half = (64 + 8 * DIM).div_ceil(F::ERASE_SIZE);
     (2 + 2 * half) * F::ERASE_SIZE
 }
 
-/// The places of journal and snapshots.
+/// Ranges of journal and snapshots.
 fn places<F: NorFlash>(from: u32) -> [Range<u32>; 2] {
     let middle = from.saturating_add(2 * F::ERASE_SIZE as u32);
     [from..middle, middle..from.saturating_add(bytes::<F>() as u32)]
@@ -117,7 +121,7 @@ fn places<F: NorFlash>(from: u32) -> [Range<u32>; 2] {
 ///
 /// # Errors
 ///
-/// The first that any part has. What was charged stays charged.
+/// The first error of any part. Charged steps stay charged.
 pub async fn train<F: NorFlash, D: DelayNs>(
     board: Board<'_, F, D>,
     mut report: impl FnMut(ReleasedStep),
@@ -129,10 +133,10 @@ pub async fn train<F: NorFlash, D: DelayNs>(
     let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into())?;
     let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
     let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build()?;
-    // What a charge stands for.
+    // Settings that a charge covers.
     let run = Configuration::of_ledger(BUDGET, &config, DIM).with(b"background 1, digits");
     let journal = match first_boot.map(|owner| Journal::provision(region(), run, owner)) {
-        // The button is held though the run has begun: it goes on.
+        // The button is held although the run has begun, so the run continues.
         None | Some(Err(JournalError::Occupied)) => Journal::open(region(), run)?,
         Some(begun) => begun?,
     };

@@ -1,4 +1,4 @@
-//! The background task without a board: on a flash in RAM, beside another task, over two power cuts.
+//! Background task without a board: on a flash in RAM, next to another task, over two power cuts.
 
 use crate::{BUDGET, Board, FirstBoot, TrainingFailure, bytes, train};
 use core::cell::{Cell, RefCell};
@@ -13,7 +13,7 @@ use embedded_hal_async::delay::DelayNs;
 /// Bytes of the flash.
 pub const FLASH: usize = bytes::<Ram<'static>>() + SECTOR;
 
-/// A delay of as many polls as milliseconds.
+/// A delay that takes one poll a millisecond.
 struct Polls;
 
 impl DelayNs for Polls {
@@ -24,15 +24,16 @@ impl DelayNs for Polls {
     }
 }
 
-/// What a session ended with.
+/// End of a session.
 enum End {
-    /// The power was lost after so many turns of the other task.
+    /// The power was lost after this number of turns of the other task.
     Cut(u32),
-    /// Training ended, with this digest of the parameters, after so many steps were released in this session.
+    /// Training ended with this digest of the parameters, after this number of steps were released in this session.
     Trained(Result<u64, TrainingFailure<Infallible>>, u32),
 }
 
-/// From power on until `cut` is true of (steps released in this session, turns of the other task since), or until the budget is spent.
+/// Runs from power on until `cut` returns true for (steps released in this session, turns of the other task since), or
+/// until the budget is spent.
 fn session(flash: &RefCell<Ram<'_>>, first_boot: Option<FirstBoot>, cut: impl Fn(u32, u32) -> bool) -> End {
     let (released, turns, since) = (Cell::new(0), Cell::new(0), Cell::new(0));
     // A board: `NoiseRng::from_key(Key::fresh(...))`, from its true random generator.
@@ -55,11 +56,11 @@ fn session(flash: &RefCell<Ram<'_>>, first_boot: Option<FirstBoot>, cut: impl Fn
     }
 }
 
-/// Trains over power cuts at `cuts` as in [`session`]: the digest of the parameters and the steps released, or `None` if anything was
-/// not as it must be.
+/// Trains over power cuts at `cuts` as in [`session`]. Returns the digest of the parameters and the steps released, or
+/// `None` if any result is wrong.
 fn over(cuts: &[fn(u32, u32) -> bool], bytes: &mut [u8]) -> Option<(u64, u32)> {
     let flash = RefCell::new(Ram(bytes));
-    // Without the owner's word a blank flash is no run.
+    // Without the owner's confirmation the task does not train on a blank flash.
     let End::Trained(Err(TrainingFailure::Journal(damper_journal::JournalError::Blank)), 0) =
         session(&flash, None, |_, _| false)
     else {
@@ -78,17 +79,17 @@ fn over(cuts: &[fn(u32, u32) -> bool], bytes: &mut [u8]) -> Option<(u64, u32)> {
     }
 }
 
-/// Returns true if the task trains beside another one: cut while it sleeps it ends with the parameters of `train`, and cut within a step
-/// it has burned that step. `flash` is of [`FLASH`] bytes, and is erased.
+/// Returns true if the task trains next to another task. Cut while it sleeps, it must end with the parameters of
+/// `train`. Cut within a step, it must burn that step. `flash` has [`FLASH`] bytes, and is erased.
 #[must_use]
 pub fn run(flash: &mut [u8]) -> bool {
     /// The last line of `expected/train.txt`.
     const PARAMS: u64 = 0x29ec_3622_cabe_13b3;
     flash.fill(0xff);
-    // The sleep takes a thousand turns: both cuts fall in it, and the rest of the budget is released.
+    // The sleep takes a thousand turns. Both cuts are in it, and the rest of the budget is released.
     let asleep = over(&[|released, since| released == 13 && since == 7, |released, _| released == 5], flash);
     flash.fill(0xff);
-    // A batch has more than 30 samples: this one is within a step.
+    // A batch has more than 30 samples, so this cut is within a step.
     let within = over(&[|released, since| released == 13 && since == 1030], flash);
     asleep == Some((PARAMS, BUDGET - 18))
         && within.is_some_and(|(params, released)| released == BUDGET - 14 && params != PARAMS)

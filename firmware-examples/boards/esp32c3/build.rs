@@ -1,7 +1,7 @@
 //! Linker scripts: esp-hal's, which have the chip's memory, and defmt's.
 
 fn main() {
-    // On a host only `cargo check` and clippy come here.
+    // A host only runs `cargo check` and clippy.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         for arg in ["-Tlinkall.x", "-Tdefmt.x"] {
             println!("cargo:rustc-link-arg-bins={arg}");

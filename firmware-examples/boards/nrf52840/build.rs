@@ -1,7 +1,7 @@
-//! Linker scripts: `memory.x` beside this file, cortex-m-rt's and defmt's.
+//! Linker scripts: `memory.x` next to this file, cortex-m-rt's and defmt's.
 
 fn main() {
-    // On a host only `cargo check` and clippy come here.
+    // A host only runs `cargo check` and clippy.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         println!("cargo:rustc-link-search={}", env!("CARGO_MANIFEST_DIR"));
         println!("cargo:rerun-if-changed=memory.x");

@@ -1,5 +1,6 @@
-"""Writes digits/ and images/: the first 200 of the 8x8 digits of `onnx-models/digits` (its README has source and licence), and the first
-24 of them as images of 28x28, each pixel three by three with a border of two; both in the format of MNIST."""
+"""Writes digits/ and images/, both in the format of MNIST. The folder digits/ has the first 200 of the 8x8
+digits of `onnx-models/digits` (its README has source and licence). The folder images/ has the first 24 of them as images of 28x28,
+each pixel three by three with a border of two."""
 
 import gzip
 import pathlib

@@ -1,14 +1,15 @@
-//! Compiled networks train on a board by DP-SGD until their budget is spent, as `damper train --backend portable` trains on a host: the
-//! same data, draws, noise and gradients, and at the end the same parameters.
+//! Compiled networks train on a board by DP-SGD until their budget is spent, as `damper train --backend portable`
+//! trains on a host. Data, draws, noise and gradients are the same, and at the end the parameters are too.
 //!
 //! # Memory
 //!
-//! Of `D` parameters: themselves, the step's sum, and the network's numbers of one sample. No gradient.
+//! For `D` parameters: the parameters, the step's sum, and the network's values of one sample. No gradient.
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// A program: trains `$network` on the data of `$folder`, in `$count` samples of `$side` squared pixels, for `$steps` steps of
-/// `$batch` expected samples. `Some` digest of the parameters, if nothing was refused.
+/// Defines a program. It trains `$network` on the data of `$folder`, in `$count` samples of `$side` squared pixels, for
+/// `$steps` steps of `$batch` expected samples. It returns the digest of the parameters, or `None` if a call was
+/// refused.
 macro_rules! program {
     ($(#[$doc:meta])* $name:ident, $network:ident, $folder:literal, $count:literal, $side:literal, $steps:literal, $batch:literal) => {
         $(#[$doc])*
@@ -64,15 +65,15 @@ program! {
     digits, digits_cnn, "digits", 200, 8, 4, 20
 }
 program! {
-    /// The last two layers of the MNIST CNN, the others frozen in flash.
+    /// The last two layers of the MNIST CNN. The others are frozen in flash.
     images, mnist_cnn, "images", 24, 28, 2, 6
 }
 program! {
-    /// The same layers; the frozen ones lie in flash as 8-bit integers.
+    /// The same layers, with the frozen layers in flash as 8-bit integers.
     images_int8, mnist_cnn_int8, "images", 24, 28, 2, 6
 }
 
-/// Ends the program of a board with the digest said, or with a failure.
+/// Ends the program of a board with a line for the digest, or with a failure.
 pub fn say(digest: Option<u64>, say: impl FnOnce(damper_firmware_program::line::ReportLine<'_>)) -> bool {
     if let Some(digest) = digest {
         say(damper_firmware_program::line::ReportLine::Params(digest));

@@ -1,5 +1,6 @@
-//! The boards' programs on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
-//! one; `console replay-recorded FILE`. Fails if something is not as it must be.
+//! The boards' programs on any system with a standard output: `console PROGRAM`. `console train MODEL METHOD` chooses
+//! model and method, which a build for a board chooses by features. `console replay-recorded FILE` plays a recording.
+//! Fails if a result is wrong.
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Scans the memory that a run with a key leaves.
+/// Scans the memory after a run with a key.
 fn erase() -> bool {
     let Some(left) = damper_firmware_measure::erase::left() else {
         println!("skipped: nothing says how to read this processor's stack pointer");

@@ -1,5 +1,6 @@
-//! `memcpy` and its relatives of the Arm ABI in 40 bytes of flash. Those of `compiler_builtins` take 890, for they copy by the word between
-//! addresses of unequal alignment too. What these programs copy is aligned, but for a few bytes of the journal.
+//! `memcpy` and its relatives of the Arm ABI in 40 bytes of flash. Those of `compiler_builtins` take 890, because they
+//! also copy word by word between addresses of different alignment. The copies of these programs are aligned, except
+//! for a few bytes of the journal.
 
 use core::arch::global_asm;
 
@@ -12,7 +13,7 @@ global_asm!(
     ".type __aeabi_memcpy4, %function",
     ".type __aeabi_memcpy, %function",
     ".type memcpy, %function",
-    // To, from and length in r0, r1 and r2. Whole words; these two return nothing.
+    // To, from and length in r0, r1 and r2. These two copy whole words and return nothing.
     ".thumb_func",
     "__aeabi_memcpy8:",
     ".thumb_func",
@@ -24,7 +25,7 @@ global_asm!(
     "subs r2, #4",
     "bhs 1b",
     "2: adds r2, #4",
-    // Bytes, from the last one on: `memcpy` returns r0.
+    // Copies bytes, starting from the last. `memcpy` returns r0.
     ".thumb_func",
     "__aeabi_memcpy:",
     ".thumb_func",

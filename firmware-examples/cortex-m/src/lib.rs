@@ -1,4 +1,4 @@
-//! Shared by the programs of the Cortex-M boards: output, memory use, exit.
+//! Code shared by the programs of the Cortex-M boards: output, memory use, exit.
 #![no_std]
 
 mod copy;
@@ -12,7 +12,7 @@ use damper_firmware_program::line::ReportLine;
 #[cfg(feature = "defmt")]
 use defmt_semihosting as _;
 
-// Where the linker scripts (`build.rs`, cortex-m-rt's) put things: only the addresses mean something.
+// Addresses from the linker scripts (`build.rs`, cortex-m-rt's). Only the addresses are meaningful.
 unsafe extern "C" {
     static __vector_table: u8;
     static __sidata: u8;
@@ -29,13 +29,13 @@ pub fn say(line: ReportLine<'_>) {
     defmt::println!("{}", line);
 }
 
-/// Says a line as plain text.
+/// Prints a line as plain text.
 #[cfg(not(feature = "defmt"))]
 pub fn say(line: ReportLine<'_>) {
     cortex_m_semihosting::hprintln!("{}", line);
 }
 
-/// Checks the processor's arithmetic, runs a program, says what it took of the board, and ends with whether it went as it should.
+/// Checks the processor's arithmetic, runs a program, prints its use of the board, and ends with its success.
 pub fn run(program: impl FnOnce(fn(ReportLine<'_>)) -> bool) -> ! {
     if damper_core::self_test().is_err() {
         exit(false);

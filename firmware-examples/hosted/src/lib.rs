@@ -1,8 +1,8 @@
-//! Semihosting: the computer behind the debugger gives the board a file that its command line names, read as a pack.
+//! Semihosting: the debugger's host gives the board a file that its command line names, read as a pack.
 //!
 //! # Memory
 //!
-//! A block of 256 bytes: a call of the debugger takes as long as reading that.
+//! A block of 256 bytes, because a call of the debugger takes as long as reading that.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ const LINE: usize = 256;
 /// Bytes read at a time.
 const BLOCK: usize = 256;
 
-/// Why there are no bytes.
+/// Errors of reading the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The command line names no file, or is too long.
@@ -43,28 +43,28 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A file, read from its beginning.
+/// A file, read from its start.
 pub struct HostedFile {
     file: fs::File,
     block: [u8; BLOCK],
-    /// The bytes of the block that were not given yet.
+    /// Position of the first byte of the block that was not yet returned.
     at: usize,
     end: usize,
 }
 
 impl HostedFile {
-    /// The file that the command line names: all that follows the program and a space.
+    /// Opens the file that the command line names: all text after the program and a space.
     ///
     /// # Errors
     ///
-    /// None is named, or it cannot be opened.
+    /// The command line names no file, or it cannot be opened.
     pub fn named() -> Result<Self, Fault> {
         let mut line = [MaybeUninit::uninit(); LINE];
         let line = sys_get_cmdline_uninit(&mut line).map_err(|_| Fault::Unnamed)?;
         let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
         let space = line.iter().position(|byte| *byte == b' ').ok_or(Fault::Unnamed)?;
         let name = line.get(space + 1..).unwrap_or_default();
-        // Zeros behind the name end it.
+        // Zeros after the name end it.
         let mut path = [0; LINE];
         let room = path.get_mut(..name.len()).filter(|room| !room.is_empty()).ok_or(Fault::Unnamed)?;
         room.copy_from_slice(name);

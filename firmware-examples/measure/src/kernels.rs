@@ -1,7 +1,7 @@
 //! The parts of a step on `DIM` parameters, each between its marks.
 //!
-//! A step is finished under an optimizer that leaves the parameters where they are; what another optimizer or filter costs is
-//! what its finish takes beyond that, with the same noise.
+//! A step is finished with an optimizer that does not change the parameters. The cost of another optimizer or filter is
+//! the difference of its finish from that, with the same noise.
 
 use core::hint::black_box;
 use damper_core::accounting::Ledger;
@@ -23,7 +23,7 @@ pub const DIM: usize = 256;
 
 const ZEROS: [f32; DIM] = [0.0; DIM];
 
-/// Leaves the parameters where they are.
+/// Optimizer that does not change the parameters.
 #[derive(Clone)]
 struct Still;
 
@@ -37,12 +37,12 @@ impl Optimizer<()> for Still {
     fn begin(&self, (): &mut (), _begin: Begin) {}
 
     fn update(&self, (): (), (): &mut (), _: usize, _: &mut [f32], filtered: &Released<'_>, _: &Released<'_>) {
-        // The filtered gradient is worked out.
+        // Forces the computation of the filtered gradient.
         black_box(filtered.grad());
     }
 }
 
-/// Three steps, the last two with their finish between the marks: the first fills histories.
+/// Takes three steps, the last two with their finish between the marks. The first fills histories.
 #[inline(never)]
 fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     region: CountedRegion,
@@ -67,7 +67,7 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     (ledger.charged_steps() == 3).then_some(())
 }
 
-/// A gradient that is clipped; an eighth of it is not.
+/// A gradient that is clipped. An eighth of it is not.
 fn gradient() -> [f32; DIM] {
     let mut grad = ZEROS;
     for (i, grad) in grad.iter_mut().enumerate() {
@@ -76,7 +76,7 @@ fn gradient() -> [f32; DIM] {
     grad
 }
 
-/// One sample of `DIM` coordinates that is clipped, and one that is not: between the marks, both.
+/// Adds one sample of `DIM` coordinates that is clipped, and one that is not. Both are between the marks.
 #[inline(never)]
 fn add() -> Option<()> {
     let step = step::with(Identity, Still)?;
@@ -94,20 +94,20 @@ fn add() -> Option<()> {
 type Pmlf = PerSampleMomentum<Iir<2>, 2>;
 type PmlfState<'a> = PerSampleMomentumState<&'a mut [f32], IirState<&'a mut [f32], 2>>;
 
-/// DP-PMLF with two iterates: one before, and its filter's memory.
+/// DP-PMLF with two iterates: one past iterate, and its filter's state.
 fn pmlf<'a>(iterates: &'a mut [f32; DIM], memory: &'a mut [f32; DIM]) -> Option<(Pmlf, PmlfState<'a>)> {
     let filter = PerSampleMomentum::new(black_box(2), 0.5, Iir::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?).ok()?;
     Some((filter, PerSampleMomentumState::new(zeros(iterates), IirState::new(zeros(memory)))))
 }
 
-/// Memory as it is before the first step.
+/// State before the first step.
 fn zeros(memory: &mut [f32; DIM]) -> &mut [f32] {
     memory.fill(0.0);
     memory
 }
 
-/// The same two samples, each at both of DP-PMLF's points: between the marks, where each gradient is wanted and its way into
-/// the mixture, and the one clip of each sample.
+/// Adds the same two samples, each at both evaluation points of DP-PMLF. Between the marks are the evaluation and
+/// combination of each gradient, and the one clip of each sample.
 #[inline(never)]
 fn mix() -> Option<()> {
     let (mut iterates, mut memory) = (ZEROS, ZEROS);
@@ -134,7 +134,7 @@ fn mix() -> Option<()> {
     Some(())
 }
 
-/// Runs them all; `None` where anything was refused.
+/// Runs them all. Returns `None` if a call was refused.
 pub fn run() -> Option<()> {
     add()?;
     mix()?;

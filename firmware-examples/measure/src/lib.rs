@@ -1,7 +1,8 @@
 //! The cost of a private step on a board.
 //!
-//! [`stack`] measures a call's stack, [`memory`] what a program takes of a board. [`kernels`] runs the parts of a step, each between
-//! two functions that do nothing: an emulator counts the instructions between them (`../costs.py`). None is part of any product.
+//! [`stack`] measures a call's stack, and [`memory`] a program's use of a board. [`kernels`] runs the parts of a step,
+//! each between two functions that do nothing. An emulator counts the instructions between them (`../costs.py`). No
+//! product contains them.
 #![no_std]
 
 pub mod erase;

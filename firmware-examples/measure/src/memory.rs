@@ -7,16 +7,17 @@ use damper_firmware_program::line::ReportLine;
 /// Addresses, by a board's linker script.
 #[derive(Clone, Debug)]
 pub struct MemoryMap {
-    /// What is in flash: vector table, code, constants, initial values of variables.
+    /// Content of flash: vector table, code, constants, initial values of variables.
     pub flash: Range<usize>,
     /// Static variables.
     pub statics: Range<usize>,
-    /// All that the stack may have; it grows down.
+    /// Full range of the stack, which grows down.
     pub stack: Range<usize>,
 }
 
 impl MemoryMap {
-    /// Runs a program: the line that says what it took. The stack is counted from where it begins, the caller's frames included.
+    /// Runs a program and returns the line with its memory use. The stack is counted from its start, the caller's
+    /// frames included.
     pub fn taken_by(&self, program: impl FnOnce()) -> ReportLine<'static> {
         let lowest = stack::lowest(self.stack.start, program);
         ReportLine::Taken {

@@ -1,32 +1,33 @@
-//! The stack that a call needs: painted below the stack pointer just before, scanned just after.
+//! Stack of a call, painted below the stack pointer just before, and scanned just after.
 
-/// Bytes painted where no end of the stack is given.
+/// Bytes painted if no end of the stack is given.
 pub const PAINTED: usize = 4096;
 
 #[cfg(any(target_arch = "arm", target_arch = "riscv32"))]
 const PAINT: u32 = 0x5741_5445;
 
-/// Bytes of stack below this function's own frame that `call` touched; `PAINTED` where it touched that many or more. Nothing on
-/// a system whose stack is not ours to paint. Optimised code only: the paint is laid below a frame that calls nothing meanwhile.
+/// Returns the bytes of stack below this function's own frame that `call` touched, or `PAINTED` if it touched that many
+/// or more. Returns `None` on a system whose stack must not be painted. It works only in optimised code, because the
+/// paint is below a frame that must call nothing meanwhile.
 #[inline(never)]
 pub fn of(call: impl FnOnce()) -> Option<usize> {
     touched(|top| top.saturating_sub(PAINTED), call).map(|(lowest, top)| top - lowest)
 }
 
-/// The lowest address that `call` touched of a stack that may grow down to `end`, a multiple of 4. Nothing on a system whose stack
-/// is not ours to paint; optimised code only, as above.
+/// Returns the lowest address that `call` touched of a stack that may grow down to `end`, a multiple of 4. Returns
+/// `None` on a system whose stack must not be painted. It works only in optimised code, as above.
 #[inline(never)]
 pub fn lowest(end: usize, call: impl FnOnce()) -> Option<usize> {
     touched(|_| end, call).map(|(lowest, _)| lowest)
 }
 
-/// The lowest address that `call` touched at or above `bottom` of the stack pointer, and the stack pointer.
+/// Returns the lowest address that `call` touched, at or above `bottom` of the stack pointer, and the stack pointer.
 #[inline(always)]
 fn touched(bottom: impl FnOnce(usize) -> usize, call: impl FnOnce()) -> Option<(usize, usize)> {
     #[cfg(any(target_arch = "arm", target_arch = "riscv32"))]
     {
         let top: usize;
-        // SAFETY: reads the stack pointer and nothing else.
+        // SAFETY: only reads the stack pointer.
         unsafe {
             #[cfg(target_arch = "arm")]
             core::arch::asm!("mov {}, sp", out(reg) top, options(nomem, nostack, preserves_flags));
@@ -36,8 +37,8 @@ fn touched(bottom: impl FnOnce(usize) -> usize, call: impl FnOnce()) -> Option<(
         let bottom = bottom(top);
         let mut at = bottom;
         while at < top {
-            // SAFETY: words below the stack pointer, inside the boards' stacks (the smallest has 15 KB, and `main` uses less than
-            // half of it where no end is given): nothing lives there, and no interrupt is enabled.
+            // SAFETY: words below the stack pointer, inside the boards' stacks. The smallest has 15 KB, and `main` uses
+            // less than half of it if no end is given. No live value is there, and no interrupt is enabled.
             unsafe { core::ptr::write_volatile(at as *mut u32, PAINT) };
             at += 4;
         }
@@ -57,7 +58,7 @@ fn touched(bottom: impl FnOnce(usize) -> usize, call: impl FnOnce()) -> Option<(
     }
 }
 
-/// A frame of its own for what is measured: inlined, its variables would lie above the paint.
+/// A separate frame for the measured call. Inlined, its variables would be above the paint.
 #[cfg(any(target_arch = "arm", target_arch = "riscv32"))]
 #[inline(never)]
 fn apart(call: impl FnOnce()) {

@@ -1,4 +1,4 @@
-//! One step of DP-SGD with momentum and exact noise, as the image `step` has it, and its stack.
+//! One step of DP-SGD with momentum and exact noise, as in the image `step`, and its stack.
 
 use crate::stack;
 use core::hint::black_box;
@@ -15,8 +15,8 @@ use damper_journal::{Configuration, FirstBoot, Journal};
 
 type Step = step::With<Identity, Sgd>;
 
-/// Bytes of stack that open, one sample and finish need beside the caller's buffers; none where the step was refused or the
-/// stack is not ours to paint.
+/// Returns the bytes of stack of open, one sample and finish, besides the caller's buffers. Returns `None` if the step
+/// was refused or the stack must not be painted.
 #[inline(never)]
 fn with_store<S: Store>(region: CountedRegion, step: &Step, store: S) -> Option<usize> {
     let (mut sum, mut momentum, mut params, grad) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
@@ -36,12 +36,12 @@ fn with_store<S: Store>(region: CountedRegion, step: &Step, store: S) -> Option<
     used.filter(|_| done)
 }
 
-/// With a ledger that is forgotten at a restart.
+/// Measures a step whose ledger is lost at a restart.
 pub fn alone() -> Option<usize> {
     with_store(mark::STEP, &step::with_momentum()?, Volatile)
 }
 
-/// With a ledger in flash.
+/// Measures a step with a ledger in flash.
 pub fn with_journal() -> Option<usize> {
     let step = step::with_momentum()?;
     let run = Configuration::of_ledger(1, &step, DIM).with(b"costs");

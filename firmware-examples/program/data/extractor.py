@@ -1,8 +1,9 @@
 """Writes extractor.bin: the frozen first layer of a small network, and its public last layer, both of one byte a weight.
 
-The network is trained here, on the digits after the first 400 (`digits.bin` has those), with plain gradient descent: public
-pretraining. Source of the digits as in digits.py. The file: a row of 64 weights for each feature, a bias of two bytes for each
-(little-endian, in weights times pixels), then a row of last-layer weights for each class and a bias for each, in 64ths.
+The network is trained here, on the digits after the first 400 (`digits.bin` has those), with plain gradient descent.
+This is public pretraining. Source of the digits as in digits.py. The file has a row of 64 weights for each feature. A
+bias of two bytes for each feature follows (little-endian, in weights times pixels). Then come a row of last-layer
+weights for each class and a bias for each, in 64ths.
 """
 
 import pathlib
@@ -29,7 +30,7 @@ for _ in range(600):
 scale = 127 / np.abs(w).max()
 weights = np.rint(w * scale).astype(np.int8)
 biases = np.rint(b * scale * 16).astype("<i2")
-# The device divides its integers by 2**10; what its features then are in units of ours goes to the last layer.
+# The device divides its integers by 2**10. The last layer gets the ratio of its features to these features.
 unit = 2**10 / (scale * 16)
 last = np.clip(np.rint(v * unit * 64), -127, 127).astype(np.int8)
 last_bias = np.clip(np.rint(c * 64), -127, 127).astype(np.int8)

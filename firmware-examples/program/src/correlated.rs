@@ -1,12 +1,13 @@
 //! Correlated noise on the device: the sum of the digits in flash over ten epochs, in a fixed order.
 //!
-//! The 300 digits come in 100 batches of 3, always the same: 1000 steps, each digit in 10 of them, 100 steps apart. The gradient of a step is
-//! minus the pixels, so the parameters end as the sum of all pixels and of all noise. The pixels are known here, so what is left is the
-//! noise in the sum. It is compared for independent noise, [`Lambda`] and [`Blt`] of the same price: one release of multiplier 1.
+//! The 300 digits come in 100 batches of 3, always the same: 1000 steps, each digit in 10 of them, 100 steps apart. The
+//! gradient of a step is minus the pixels, so the parameters end as the sum of all pixels and of all noise. The pixels
+//! are known here, so subtracting them leaves the noise in the sum. The program compares it for independent noise,
+//! [`Lambda`] and [`Blt`] at the same privacy cost: one release of multiplier 1.
 //!
 //! # Memory
 //!
-//! Two vectors of 64 words, and 16 bytes a parameter for the two buffers of `Blt<2>`.
+//! Two vectors of 64 32-bit words, and 16 bytes a parameter for the two buffers of `Blt<2>`.
 
 use crate::digits::{self, PIXELS, TRAIN};
 use crate::line::{ReportLine, RunFailure};
@@ -25,14 +26,14 @@ use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
 const STEPS: u32 = 1000;
-/// Steps of an epoch: those between two of a digit.
+/// Steps of an epoch, which separate two uses of a digit.
 const SEPARATION: u32 = 100;
 const EPOCHS: u32 = 10;
-/// No digit is longer: 64 pixels of at most 1.
+/// Largest norm of a digit: 64 pixels of at most 1.
 const CLIP: f32 = 8.0;
 const DIM: u32 = PIXELS as u32;
 
-/// Measures the three; whether it went as it should. Every line goes to `say`.
+/// Measures the three. Returns true on success. Every line is passed to `say`.
 pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     match compare(&mut say) {
         Ok(()) => true,
@@ -74,7 +75,8 @@ fn correlated<K: Correlation, B: AsMut<[NoiseWord]>>(
     Ok(())
 }
 
-/// The deviations in hundredths of a clip: measured, and `σ·√E` of noise with this multiplier.
+/// Returns the line with the deviations in hundredths of a clip: the measured deviation, and `σ·√E` of noise with this
+/// multiplier.
 fn line(noise: &str, measured: f64, multiplier: f64, error: f64) -> ReportLine<'_> {
     let hundredths = |x: f64| (100.0 * x) as u32;
     ReportLine::PrefixNoise {
@@ -84,7 +86,7 @@ fn line(noise: &str, measured: f64, multiplier: f64, error: f64) -> ReportLine<'
     }
 }
 
-/// The deviation of the noise in the sum over all steps.
+/// Returns the deviation of the noise in the sum over all steps.
 fn measure<M: Mechanism<Word = SumWord<i32>>>(
     mechanism: M,
     noise: M::NoiseState,

@@ -17,12 +17,12 @@ static DIGITS: &[u8; 400 * (PIXELS + 1)] = include_bytes!("../data/digits.bin");
 pub struct Digit {
     /// Brightness from 0 to 16, row by row.
     pub pixels: &'static [u8],
-    /// Which digit it is, 0 to 9.
+    /// The digit, 0 to 9.
     pub label: u8,
 }
 
 impl Digit {
-    /// Pixels as models see them: 0 to 1, exactly.
+    /// Returns the pixels as model inputs: 0 to 1, exactly.
     pub fn inputs(&self) -> impl Iterator<Item = f32> + Clone {
         self.pixels.iter().map(|pixel| f32::from(*pixel) * 0.0625)
     }
@@ -35,13 +35,13 @@ fn all() -> impl Iterator<Item = Digit> {
     })
 }
 
-/// Digit `index` of those to train on.
+/// Returns training digit `index`.
 #[must_use]
 pub fn train(index: u32) -> Option<Digit> {
     all().take(TRAIN as usize).nth(index as usize)
 }
 
-/// The digits held out.
+/// Returns the held-out digits.
 pub fn held_out() -> impl Iterator<Item = Digit> {
     all().skip(TRAIN as usize)
 }

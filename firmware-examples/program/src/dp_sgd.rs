@@ -1,5 +1,5 @@
-//! The program of the core's first page: DP-SGD by the builder, with its ledger in flash (simulated in RAM). It trains the softmax
-//! regression as `train` does, and must end with the parameters that `train` says.
+//! The program of the core's first page: DP-SGD by the builder, with its ledger in flash (simulated in RAM). It trains
+//! the softmax regression as `train` does, and must end with the parameters that `train` prints.
 
 use crate::digits::{self, TRAIN};
 use crate::flash::{Ram, SECTOR};
@@ -13,19 +13,19 @@ use damper_journal::{Configuration, FirstBoot, Journal};
 /// The last line of `expected/train.txt`.
 const PARAMS: u64 = 0x29ec_3622_cabe_13b3;
 
-/// The digest of the parameters after the budget is spent; `None` if anything was refused.
+/// Returns the digest of the parameters after the budget is spent, or `None` if a call was refused.
 fn train(flash: &mut [u8]) -> Option<u64> {
     let (mut params, mut grad) = ([0.0; DIM], [0.0; DIM]);
 
     let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).ok()?;
     let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
     let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build().ok()?;
-    // What a charge stands for.
+    // Settings that a charge covers.
     let run = Configuration::of_ledger(BUDGET, &config, DIM).with(b"digits, softmax");
     let journal = Journal::provision(Ram(flash), run, FirstBoot::confirmed_by_owner()).ok()?;
     let mut state = config.state::<DIM>();
     let mut ledger = Ledger::open(journal, BUDGET).ok()?;
-    // A product: `NoiseRng::from_key(Key::fresh(...))`, from the chip's true random generator.
+    // In a product: `NoiseRng::from_key(Key::fresh(...))`, from the chip's true random generator.
     let noise = NoiseRng::simulation(2026);
     while let Some(mut step) = config.begin(&mut state, &mut ledger).ok()? {
         for i in step.poisson_batch(&noise).ok()? {
@@ -37,7 +37,7 @@ fn train(flash: &mut [u8]) -> Option<u64> {
     (ledger.charged_steps() == BUDGET).then(|| Digest::of(&params).value())
 }
 
-/// Trains in a flash of its own. Returns true if it ended with the parameters of `train`.
+/// Trains with its own flash. Returns true if it ended with the parameters of `train`.
 #[must_use]
 pub fn run() -> bool {
     let mut flash = [0xff; 4 * SECTOR];

@@ -1,6 +1,6 @@
-//! A frozen feature extractor, and the public last layer that came with it: `data/extractor.py` trains both on other digits.
+//! Frozen feature extractor with its public last layer. `data/extractor.py` trains both on other digits.
 //!
-//! Integers but for the last product: the features are the same bits everywhere.
+//! All values are integers, except for the last product, so the features have the same bits everywhere.
 
 use crate::digits::{CLASSES, PIXELS};
 
@@ -12,7 +12,7 @@ pub const DIM: usize = CLASSES * (FEATURES + 1);
 const BYTES: usize = FEATURES * (PIXELS + 2) + DIM;
 static FILE: &[u8; BYTES] = include_bytes!("../data/extractor.bin");
 
-/// The features of an image, 0 to about 11: `max(0, w·pixels + b) / 2¹⁰`.
+/// Returns the features of an image, 0 to about 11: `max(0, w·pixels + b) / 2¹⁰`.
 #[must_use]
 pub fn features(pixels: &[u8; PIXELS]) -> [f32; FEATURES] {
     let (weights, rest) = FILE.split_at(FEATURES * PIXELS);
@@ -27,7 +27,7 @@ pub fn features(pixels: &[u8; PIXELS]) -> [f32; FEATURES] {
     features
 }
 
-/// The last layer as it came, in `params` (`[DIM]`).
+/// Writes the public last layer to `params` (`[DIM]`).
 pub fn public_layer(params: &mut [f32; DIM]) {
     for (param, byte) in params.iter_mut().zip(FILE.iter().skip(BYTES - DIM)) {
         *param = f32::from(i8::from_le_bytes([*byte])) * 0.015625;

@@ -1,12 +1,13 @@
-//! A device of a federation: one round, in which it computes the gradients of its own samples at the parameters that the server gave
-//! it, clips and adds them, adds its noise, and emits the bytes (`damper_core::update`). `damper aggregate` adds them to those of
-//! other devices.
+//! A device of a federation, for one round. It computes the gradients of its own samples at the server's parameters,
+//! clips and adds them, adds its noise, and emits the bytes (`damper_core::update`). `damper aggregate` adds them to
+//! those of other devices.
 //!
-//! Every sample takes part, so the rate is 1 and nothing is amplified: the update is private by the device's own noise.
+//! Every sample takes part, so the rate is 1 and nothing is amplified. The device's own noise makes the update private.
 //!
 //! # Memory
 //!
-//! Three vectors of `DIM` words: parameters, gradient and sum. 7.8 KB; the bytes leave as they are made.
+//! Three vectors of `DIM` 32-bit words: parameters, gradient and sum. They take 7.8 KB. The bytes are emitted as they
+//! are computed.
 
 use crate::digits::{self, TRAIN};
 use crate::line::{Hex, ReportLine, RunFailure};
@@ -26,10 +27,11 @@ use damper_core::threshold::Fixed;
 
 /// Samples of each device.
 pub const SAMPLES: u32 = 100;
-/// Devices that there are samples for.
+/// Devices with samples.
 pub const DEVICES: u32 = TRAIN / SAMPLES;
 
-/// The first round of device `number`, counted from 1; whether it went as it should. Lines go to `say`, and the bytes in them.
+/// Runs the first round of device `number`, counted from 1. Returns true on success. Lines, with the bytes in them, are
+/// passed to `say`.
 pub fn run(number: u32, mut say: impl FnMut(ReportLine<'_>)) -> bool {
     let mut hex = Hex::new();
     let sent = emit(number, |bytes| hex.push(bytes, |piece| say(ReportLine::Update(piece))));
@@ -46,18 +48,18 @@ pub fn run(number: u32, mut say: impl FnMut(ReportLine<'_>)) -> bool {
     }
 }
 
-/// Gives the bytes of the update of device `number` to `sink`; how many there were.
+/// Passes the bytes of the update of device `number` to `sink`, and returns their number.
 ///
 /// # Errors
 ///
-/// Something was refused, and nothing was given out.
+/// A call was refused, and no byte was passed on.
 pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, RunFailure> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 2.0)?,
         clip: FlatL2,
         threshold: Fixed(1.0),
         filter: Identity,
-        // The server moves the parameters.
+        // The server updates the parameters.
         optimizer: Sgd::new(0.0, false, 0.0)?,
         schedule: Constant(1.0),
         expected_batch: SAMPLES,

@@ -1,4 +1,4 @@
-//! A flash that is simulated in RAM: a product puts its chip's driver there.
+//! A flash that is simulated in RAM. A product uses its chip's driver instead.
 
 use core::convert::Infallible;
 use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};

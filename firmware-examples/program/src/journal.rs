@@ -1,7 +1,8 @@
-//! The private step of [`crate::step`] with its ledger in flash and snapshots of what it trains: restarted until its budget is spent.
-//! An image of it shows what a step that survives power cuts costs in flash, and that it links without a single panic.
+//! The private step of [`crate::step`] with its ledger in flash and snapshots of its state, restarted until its budget
+//! is spent. An image of it shows the cost in flash of a step that survives power cuts, and that it links without a
+//! single panic.
 //!
-//! The flash is simulated in RAM: a product puts its chip's driver there, and takes the key from its true generator.
+//! The flash is simulated in RAM. A product uses its chip's driver instead, and takes the key from its true generator.
 
 use crate::flash::{Ram, SECTOR};
 use crate::step::{self, DIM, With};
@@ -15,12 +16,12 @@ use damper_core::step::StepState;
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 const BUDGET: u32 = 40;
-/// Steps charged at a time, and taken before the power is lost: the fourth is burned.
+/// Steps charged at a time. The power is lost before the fourth is taken, so it is burned.
 const PREPAID: u32 = 4;
 const TAKEN: u32 = 3;
 
-/// From power on to power off: how many steps were released, and whether the budget is spent. `None` where anything was refused
-/// that should not have been.
+/// Runs from power on to power off. Returns the number of released steps, and whether the budget is spent. Returns
+/// `None` if a call was refused unexpectedly.
 fn session(
     step: &With<Identity, Sgd>,
     run: Configuration,
@@ -50,11 +51,11 @@ fn session(
     Some((released, ledger.store().record().paid == BUDGET))
 }
 
-/// Whether the run takes exactly the steps that its budget allows, less those that power cuts burn.
+/// Returns true if the run takes exactly the steps that its budget allows, less those that power cuts burn.
 fn trains(flash: &mut [u8]) -> Option<bool> {
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(2 * SECTOR)?;
     let step = step::with_momentum()?;
-    // What a charge stands for: the step, and the number of the run.
+    // Settings that a charge covers: the step, and the number of the run.
     let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"run 1");
     Journal::provision(Ram(black_box(&mut *ledger_flash)), run, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut released, mut sessions) = (0, 0);
@@ -68,7 +69,7 @@ fn trains(flash: &mut [u8]) -> Option<bool> {
     }
 }
 
-/// Trains in a flash of its own; whether it went as it should.
+/// Trains with its own flash. Returns true on success.
 #[must_use]
 pub fn run() -> bool {
     let mut flash = [0xff; 6 * SECTOR];

@@ -1,13 +1,14 @@
-//! A dense layer and the cross-entropy above it, in f32 with the core's rules: sums in index order, nothing fused, the exponential
-//! from [`damper_core::numerics::function`]. Models are made of them.
+//! A dense layer and its cross-entropy, in f32 with the core's rules: sums in index order, nothing fused, the
+//! exponential from [`damper_core::numerics::function`]. Models are made of them.
 //!
-//! Parameters of a layer from `I` inputs to `O` outputs, `[O·I + O]`: a row of `I` weights for each output, then the biases.
+//! Parameters of a layer from `I` inputs to `O` outputs, `[O·I + O]`: a row of `I` weights for each output, then the
+//! biases.
 
 #[cfg(any(test, feature = "model-streamed"))]
 use damper_core::clip::Segments;
 use damper_core::numerics::function::exp_f32;
 
-/// `out_j = b_j + Σ_i w_ji·x_i`, `[O]`.
+/// Computes `out_j = b_j + Σ_i w_ji·x_i`, `[O]`.
 pub fn outputs(params: &[f32], inputs: impl Iterator<Item = f32> + Clone, out: &mut [f32]) {
     let (weights, biases) = params.split_at(params.len().saturating_sub(out.len()));
     let rows = weights.chunks_exact((weights.len() / out.len().max(1)).max(1));
@@ -19,7 +20,8 @@ pub fn outputs(params: &[f32], inputs: impl Iterator<Item = f32> + Clone, out: &
     }
 }
 
-/// The gradient of the parameters, `[O·I + O]`, where that of the outputs is `errors`, `[O]`: `∂w_ji = e_j·x_i`, `∂b_j = e_j`.
+/// Computes the gradient of the parameters, `[O·I + O]`, from the gradient `errors` of the outputs, `[O]`:
+/// `∂w_ji = e_j·x_i`, `∂b_j = e_j`.
 pub fn gradient(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, grad: &mut [f32]) {
     let (weights, biases) = grad.split_at_mut(grad.len().saturating_sub(errors.len()));
     let rows = weights.chunks_exact_mut((weights.len() / errors.len().max(1)).max(1));
@@ -31,7 +33,7 @@ pub fn gradient(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, grad:
     }
 }
 
-/// Yields the same gradient; `row`, `[I]`, is all the memory of it.
+/// Yields the same gradient. Its only memory is `row`, `[I]`.
 #[cfg(any(test, feature = "model-streamed"))]
 pub fn stream(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, row: &mut [f32], segments: &mut Segments<'_>) {
     for error in errors {
@@ -46,7 +48,7 @@ pub fn stream(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, row: &m
     segments.push(errors);
 }
 
-/// The gradient of the inputs, `[I]`: `∂x_i = Σ_j w_ji·e_j`.
+/// Computes the gradient of the inputs, `[I]`: `∂x_i = Σ_j w_ji·e_j`.
 pub fn back(params: &[f32], errors: &[f32], inputs: &mut [f32]) {
     inputs.fill(0.0);
     for (row, error) in params.chunks_exact(inputs.len().max(1)).zip(errors) {
@@ -56,7 +58,7 @@ pub fn back(params: &[f32], errors: &[f32], inputs: &mut [f32]) {
     }
 }
 
-/// Scores become the gradient of their cross-entropy: the softmax, less 1 at the label.
+/// Replaces scores by the gradient of their cross-entropy: the softmax, less 1 at the label.
 pub fn cross_entropy(scores: &mut [f32], label: u8) {
     let largest = scores.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
     let mut total = 0.0;
@@ -72,7 +74,7 @@ pub fn cross_entropy(scores: &mut [f32], label: u8) {
     }
 }
 
-/// The first class with the highest score.
+/// Returns the first class with the highest score.
 #[must_use]
 pub fn best(scores: &[f32]) -> usize {
     let mut best = (0, f32::NEG_INFINITY);

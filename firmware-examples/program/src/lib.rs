@@ -1,4 +1,4 @@
-//! The programs of the firmware examples. Boards are thin: they say how a line leaves the device.
+//! The programs of the firmware examples. Boards are thin: they only define how a line leaves the device.
 //!
 //! The same program runs on the host as a test, and every target must print the lines of `../expected` byte for byte.
 #![no_std]

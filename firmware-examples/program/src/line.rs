@@ -1,16 +1,16 @@
-//! The lines a program says. Each can be written as text and logged with defmt, and both must read the same.
+//! Output lines of a program. Each can be written as text and logged with defmt, with the same content.
 
 use core::fmt;
 use damper_core::error::{CallError, ConfigError};
 
-/// Why a run ended early.
+/// Reasons for which a run ended early.
 #[derive(Debug)]
 pub enum RunFailure {
     /// A configuration was refused.
     Config(ConfigError),
     /// A call was refused.
     Call(CallError),
-    /// Something else was.
+    /// Another item was refused.
     Refused(&'static str),
 }
 
@@ -27,7 +27,7 @@ impl From<CallError> for RunFailure {
 }
 
 impl RunFailure {
-    /// The line that says it.
+    /// Returns the line for this failure.
     #[must_use]
     pub fn line<'a>(&self) -> ReportLine<'a> {
         match *self {
@@ -43,7 +43,7 @@ impl RunFailure {
 /// Bytes in a line of hexadecimal digits.
 const ROW: usize = 32;
 
-/// Bytes on their way into lines of hexadecimal digits.
+/// Buffer that turns bytes into lines of hexadecimal digits.
 #[derive(Debug)]
 pub struct Hex {
     digits: [u8; 2 * ROW],
@@ -57,13 +57,13 @@ impl Default for Hex {
 }
 
 impl Hex {
-    /// No bytes yet.
+    /// Returns an empty buffer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes; every full line goes to `say`.
+    /// Adds bytes. Every full line is passed to `say`.
     pub fn push(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
         let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble };
         for byte in bytes {
@@ -79,7 +79,7 @@ impl Hex {
         }
     }
 
-    /// What is left goes to `say`.
+    /// Passes the remaining bytes to `say`.
     pub fn end(&mut self, mut say: impl FnMut(&str)) {
         let digits = self.digits.get(..self.taken).and_then(|digits| core::str::from_utf8(digits).ok());
         if let Some(digits) = digits.filter(|digits| !digits.is_empty()) {
@@ -92,11 +92,11 @@ impl Hex {
 /// One line.
 #[derive(Clone, Copy)]
 pub enum ReportLine<'a> {
-    /// What runs.
+    /// Start of a run.
     Start {
         /// The model's name.
         model: &'a str,
-        /// The method's.
+        /// The method's name.
         method: &'a str,
         /// Parameters.
         dim: u32,
@@ -110,31 +110,31 @@ pub enum ReportLine<'a> {
         /// Steps that were released.
         steps: u32,
     },
-    /// How the trained model does on held-out samples.
+    /// Accuracy of the trained model on held-out samples.
     HeldOut {
-        /// Samples it names rightly.
+        /// Correctly classified samples.
         right: u32,
         /// Samples held out.
         samples: u32,
     },
     /// The digest of the parameters.
     Params(u64),
-    /// Noise in the sum over all steps, against that of independent noise of the same price.
+    /// Noise in the sum over all steps, against that of independent noise at the same privacy cost.
     PrefixNoise {
         /// The noise.
         noise: &'a str,
-        /// Its deviation as measured, in hundredths of a clip.
+        /// Its measured deviation, in hundredths of a clip.
         measured: u32,
-        /// As the formula has it.
+        /// Its deviation by the formula.
         theory: u32,
     },
-    /// What adapts.
+    /// Size of the adapted layer and of its data.
     Personalise {
         /// Parameters of the last layer.
         dim: u32,
         /// Outputs of the frozen extractor.
         features: u32,
-        /// Samples that arrive.
+        /// Arriving samples.
         samples: u32,
     },
     /// The power was lost, or the budget is spent.
@@ -144,16 +144,16 @@ pub enum ReportLine<'a> {
         /// True if the ledger refused a further step.
         spent: bool,
     },
-    /// What the program took of the board that it runs on: no two boards say the same.
+    /// Memory of the board that the program used. It differs between boards.
     Taken {
-        /// Bytes of stack at its highest, buffers included.
+        /// Largest number of bytes of stack, buffers included.
         stack: u32,
         /// Bytes of flash, data included.
         flash: u32,
         /// Bytes of static variables.
         statics: u32,
     },
-    /// What the budget went to.
+    /// Use of the budget.
     Burned {
         /// Steps that were charged.
         paid: u32,
@@ -171,7 +171,7 @@ pub enum ReportLine<'a> {
         /// Bytes of the update.
         bytes: u32,
     },
-    /// The program stopped where it should not have.
+    /// The program stopped unexpectedly.
     Failed(&'static str),
 }
 

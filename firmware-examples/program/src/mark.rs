@@ -1,4 +1,4 @@
-//! Marks of a counted region: pairs of functions that do nothing and that an emulator finds by name (`costs.py`).
+//! Marks of a counted region: pairs of functions without effect that an emulator finds by name (`costs.py`).
 
 /// A region to count.
 #[derive(Clone, Copy)]
@@ -17,20 +17,20 @@ impl CountedRegion {
         done
     }
 
-    /// Here it begins. It is not counted where it begins again before it ends.
+    /// Marks the start of the region. A start is not counted if the region starts again before it ends.
     #[inline(always)]
     pub fn begin(&self) {
         (self.begin)();
     }
 
-    /// Here it ends.
+    /// Marks the end of the region.
     #[inline(always)]
     pub fn end(&self) {
         (self.end)();
     }
 }
 
-/// Marks by name. The bodies differ, else a linker folds them into one function.
+/// Marks by name. Their bodies differ, because a linker would fold equal bodies into one function.
 macro_rules! regions {
     ($($region:ident: $begin:ident $first:literal $end:ident $second:literal;)*) => {
         $(

@@ -1,9 +1,9 @@
-//! Every method of the papers on the device: a short run of each on the digits in flash, in fixed memory. There is one step in the
-//! program, and its slots are filled when it runs.
+//! Every method of the papers on the device: a short run of each on the digits in flash, in fixed memory. The program
+//! has only one step, whose slots are filled at run time.
 //!
 //! # Memory
 //!
-//! Eight vectors of `DIM` words: 20.8 KB.
+//! Eight vectors of `DIM` 32-bit words: 20.8 KB.
 
 use crate::digits::{self, TRAIN};
 use crate::softmax::{self, DIM};
@@ -36,7 +36,7 @@ pub const STEPS: u32 = 6;
 
 const EXPECTED_BATCH: u32 = 30;
 
-/// The digest of the parameters that a run ends with; `None` where anything was refused.
+/// Trains and returns the digest of the parameters, or `None` if a call was refused.
 fn train(
     work: &mut Work,
     clip: AnyClip<'_>,
@@ -61,7 +61,7 @@ fn train(
     let Work { sum, params, point, grad, mixed } = work;
     let mut state: AnyState<'_, _> = StepState::new(sum, filter, optimizer, threshold);
     while let Ok(mut open) = step.open(&mut state, &mut ledger) {
-        // By reference: a loop that takes the draw moves it, words and all.
+        // By reference, because a loop that takes the draw moves it with its random words.
         for digit in poisson(&generator, open.number(), rate, TRAIN).by_ref().filter_map(digits::train) {
             let mut mixing = open.add_points(mixed).ok()?;
             while mixing.next_eval_point(params, point).ok()? {
@@ -77,7 +77,7 @@ fn train(
 
 type Vector = [f32; DIM];
 
-/// What every run needs: zeros.
+/// Buffers of every run, which are zero at its start.
 struct Work {
     sum: [SumWord<i32>; DIM],
     params: Vector,
@@ -229,7 +229,7 @@ fn adagrad_norm([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     with_optimizer(work, &mut StatefulSlot::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
 }
 
-/// A method, and what its run ends with on every target.
+/// A method, and the digest of its run on every target.
 pub struct MethodCase {
     run: fn(&mut Vectors, &mut Work) -> Option<u64>,
     /// The digest of the parameters at the end.
@@ -237,7 +237,7 @@ pub struct MethodCase {
 }
 
 impl MethodCase {
-    /// Runs the method; the digest of the parameters at the end, `None` where anything was refused.
+    /// Runs the method. Returns the digest of the parameters at the end, or `None` if a call was refused.
     #[must_use]
     pub fn run(&self) -> Option<u64> {
         let zeros = [0.0; DIM];
@@ -246,7 +246,7 @@ impl MethodCase {
     }
 }
 
-/// Two tables of one list: who does not say the names does not link them.
+/// Two tables from one list, so that a program that does not print the names does not link them.
 macro_rules! methods {
     ($($name:literal: $run:expr, $digest:literal;)*) => {
         /// Every method.

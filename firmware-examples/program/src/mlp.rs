@@ -1,7 +1,7 @@
-//! A network with one hidden layer, on one digit at a time: 64 pixels, 8 hidden units under the hyperbolic tangent, 10 classes. It has
-//! fewer parameters than the softmax regression, so it fits wherever that does.
+//! A network with one hidden layer, on one digit at a time: 64 pixels, 8 hidden units with the hyperbolic tangent, 10
+//! classes. It has fewer parameters than the softmax regression, so it fits in the same memory.
 //!
-//! `tanh x = 1 − 2/(e^2x + 1)`, rounded operation by operation; its slope is `1 − tanh² x`.
+//! `tanh x = 1 − 2/(e^2x + 1)`, rounded operation by operation. Its derivative is `1 − tanh² x`.
 
 use crate::digits::{CLASSES, Digit, PIXELS};
 use crate::layer;
@@ -10,7 +10,7 @@ use damper_core::numerics::function::exp_f32;
 
 const HIDDEN: usize = 8;
 const FIRST: usize = HIDDEN * PIXELS + HIDDEN;
-/// Parameters: the hidden layer's, then the last one's.
+/// Parameters: the hidden layer's, then the last layer's.
 pub const DIM: usize = FIRST + CLASSES * HIDDEN + CLASSES;
 
 /// The model.
@@ -24,7 +24,8 @@ pub const MODEL: DeviceModel<DIM> = DeviceModel {
     is_right,
 };
 
-/// Evenly from −1/4 to 1/4, public, by a linear congruential generator: equal units would stay equal.
+/// Fills `params` evenly from −1/4 to 1/4. The values are public, from a linear congruential generator, because equal
+/// units would stay equal.
 fn start(params: &mut [f32; DIM]) {
     let mut word = 1u32;
     for param in params {
@@ -34,7 +35,7 @@ fn start(params: &mut [f32; DIM]) {
     }
 }
 
-/// The hidden units of a digit.
+/// Returns the hidden units of a digit.
 fn hidden(params: &[f32; DIM], digit: Digit) -> [f32; HIDDEN] {
     let (first, _) = params.split_at(FIRST);
     let mut hidden = [0.0; HIDDEN];
@@ -45,7 +46,7 @@ fn hidden(params: &[f32; DIM], digit: Digit) -> [f32; HIDDEN] {
     hidden
 }
 
-/// The scores of its classes.
+/// Returns the scores of its classes.
 fn scores(params: &[f32; DIM], hidden: &[f32; HIDDEN]) -> [f32; CLASSES] {
     let (_, second) = params.split_at(FIRST);
     let mut scores = [0.0; CLASSES];
@@ -69,7 +70,7 @@ fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {
     layer::gradient(&errors, hidden.iter().copied(), second);
 }
 
-/// Returns true if the model names the digit.
+/// Returns true if the model classifies the digit correctly.
 fn is_right(params: &[f32; DIM], digit: Digit) -> bool {
     layer::best(&scores(params, &hidden(params, digit))) == usize::from(digit.label)
 }

@@ -18,16 +18,16 @@ compile_error!("a build trains one model: `model-mlp` and `model-streamed` are t
 pub struct DeviceModel<const DIM: usize> {
     /// Its name.
     pub name: &'static str,
-    /// Parameters of each of its tensors, in order; `DIM` together.
+    /// Parameters of each of its tensors, in order. Their sum is `DIM`.
     pub tensors: &'static [usize],
-    /// Writes the parameters before the first step.
+    /// Writes the initial parameters.
     pub start: fn(&mut [f32; DIM]),
     /// Writes the gradient of the cross-entropy of one digit.
     pub gradient: fn(&[f32; DIM], Digit, &mut [f32; DIM]),
     /// The same gradient a segment at a time, if the model can.
     #[cfg(any(test, feature = "model-streamed"))]
     pub stream: Option<StreamedModel<DIM>>,
-    /// Whether it names the digit.
+    /// Returns true if it classifies the digit correctly.
     pub is_right: fn(&[f32; DIM], Digit) -> bool,
 }
 
@@ -35,9 +35,9 @@ pub struct DeviceModel<const DIM: usize> {
 #[cfg(any(test, feature = "model-streamed"))]
 #[derive(Clone, Copy)]
 pub struct StreamedModel<const DIM: usize> {
-    /// The gradient of the scores of one digit: once a sample.
+    /// Returns the gradient of the scores of one digit. Called once a sample.
     pub errors: fn(&[f32; DIM], Digit) -> [f32; CLASSES],
-    /// Yields the gradient of the parameters: as often as the step asks.
+    /// Yields the gradient of the parameters. Called as often as the step asks.
     pub rows: fn(&[f32; CLASSES], Digit, &mut Segments<'_>),
 }
 
@@ -105,7 +105,7 @@ mod tests {
         check(&mlp::MODEL, of_mlp);
     }
 
-    // Streamed segments are the gradient in memory, bit for bit: a step on them has the same sum.
+    // Streamed segments equal the gradient in memory, bit for bit, so a step on them has the same sum.
     #[test]
     fn streamed_step_has_stored_bits() {
         let config = DpSgd::new().clip(0.5).noise_multiplier(1.0).learning_rate(0.1).expected_batch(4).build().unwrap();

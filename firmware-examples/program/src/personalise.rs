@@ -1,9 +1,10 @@
-//! The last layer of a pretrained network adapts on the device to its sensor and its person, under a budget that flash keeps, and
-//! stops when the budget is spent. The power is lost on the way: what was charged and not released is burned.
+//! Adapts the last layer of a pretrained network on the device to its sensor and its person, within a budget in flash,
+//! and stops when the budget is spent. The power is lost during the run, and steps that were charged and not released
+//! are burned.
 //!
 //! # Memory
 //!
-//! Three vectors of [`DIM`](crate::extractor::DIM) words, 3 KB; 4 KB of simulated flash.
+//! Three vectors of [`DIM`](crate::extractor::DIM) 32-bit words, 3 KB, and 4 KB of simulated flash.
 
 use crate::digits::{self, CLASSES, TRAIN};
 use crate::extractor::{self, DIM, FEATURES};
@@ -30,7 +31,7 @@ use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 pub const BUDGET: u32 = 40;
 /// Steps charged at a time.
 const PREPAID: u32 = 8;
-/// Steps until the power is lost, at each power-up but the last: not whole prepayments.
+/// Steps until the power is lost, at each power-up except the last. Not a multiple of `PREPAID`.
 const POWERED: u32 = 13;
 const EXPECTED_BATCH: u32 = 60;
 const GRID_BITS: u32 = 16;
@@ -41,7 +42,7 @@ const FLASH_BYTES: usize = LEDGER_BYTES + 6 * SECTOR;
 
 type Params = [f32; DIM];
 
-/// The gradient of the cross-entropy of one reading.
+/// Computes the gradient of the cross-entropy of one reading.
 fn gradient(params: &Params, reading: &Reading, grad: &mut Params) {
     let mut errors = [0.0; CLASSES];
     layer::outputs(params, reading.features.iter().copied(), &mut errors);
@@ -49,7 +50,7 @@ fn gradient(params: &Params, reading: &Reading, grad: &mut Params) {
     layer::gradient(&errors, reading.features.iter().copied(), grad);
 }
 
-/// Readings held out that the layer names rightly, and how many there are.
+/// Returns the line with the held-out readings that the layer classifies correctly, and their number.
 fn held_out(params: &Params) -> ReportLine<'static> {
     let (mut right, mut samples) = (0, 0);
     for reading in digits::held_out().map(sensor::read) {
@@ -61,7 +62,7 @@ fn held_out(params: &Params) -> ReportLine<'static> {
     ReportLine::HeldOut { right, samples }
 }
 
-/// What a power-up does.
+/// Results of a power-up.
 struct Session {
     released: u32,
     spent: bool,
@@ -69,7 +70,7 @@ struct Session {
 
 type Step = PrivateStep<Identity, Sgd>;
 
-/// The step of every power-up.
+/// Returns the step of every power-up.
 fn step() -> Result<Step, RunFailure> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(GRID_BITS)?, MULTIPLIER)?,
@@ -83,7 +84,8 @@ fn step() -> Result<Step, RunFailure> {
     Ok(step.with_poisson_batches(Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?, TRAIN)?)
 }
 
-/// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
+/// Runs from power-up to power cut, or until the budget is spent. The initial content of `params` is ignored, because
+/// the layer is in flash.
 fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Params) -> Result<Session, RunFailure> {
     const NO_FLASH: RunFailure = RunFailure::Refused("the flash");
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
@@ -125,7 +127,7 @@ fn adapt(say: &mut impl FnMut(ReportLine<'_>)) -> Result<(), RunFailure> {
     let mut flash = [0xff; FLASH_BYTES];
     let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
     let step = step()?;
-    // What a charge stands for.
+    // Settings that a charge covers.
     let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"personalise 1");
     Journal::provision(Ram(ledger_flash), run, FirstBoot::confirmed_by_owner())
         .map_err(|_| RunFailure::Refused("the journal"))?;
@@ -146,7 +148,7 @@ fn adapt(say: &mut impl FnMut(ReportLine<'_>)) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// Adapts until the budget is spent; whether it went as it should. Every line goes to `say`.
+/// Adapts until the budget is spent. Returns true on success. Every line is passed to `say`.
 pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     match adapt(&mut say) {
         Ok(()) => true,

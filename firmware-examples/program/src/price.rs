@@ -1,14 +1,15 @@
-//! The step of [`step`](crate::step), and what a run of such steps costs: the Rényi curve at fractional orders, on the device. Its
-//! image less that of `step` is the price of knowing the price.
+//! The step of [`step`](crate::step), and the privacy cost of a run of such steps by the Rényi curve at fractional
+//! orders, on the device. Its image less that of `step` is the flash for computing ε.
 
 use core::hint::black_box;
 use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::accounting::{Rate, SampledGaussian};
 
-/// ε of 1,000 steps at δ = 10⁻⁵, of 60 of 6,000 samples each with noise of ¾, at the best of the orders (4.25), by mpmath.
+/// ε of 1,000 steps at δ = 10⁻⁵, computed with mpmath at the best of the orders (4.25). Each step draws 60 of 6,000
+/// samples, with a noise multiplier of ¾.
 const EPSILON: f64 = 4.435_403_441_895_149;
 
-/// Returns true if the step ran, and the price on the device is an upper bound that is within a millionth.
+/// Returns true if the step ran, and ε on the device is an upper bound within a millionth.
 #[must_use]
 pub fn run() -> bool {
     let epsilon = || {

@@ -1,8 +1,9 @@
-//! The core's recorded vectors, played on the device, and what comes from elsewhere: a run that a host recorded.
+//! Plays the core's recorded vectors on the device, and a run that a host recorded.
 //!
 //! # Memory
 //!
-//! The base set and the further one 1.5 KB beside the stack of a step, the wide set 50 KB; for a recorded run the caller's.
+//! The base set and the further set take 1.5 KB besides the stack of a step, and the wide set 50 KB. A recorded run
+//! uses the caller's memory.
 
 use core::fmt::Display;
 use damper_core::private::SumWord;
@@ -10,7 +11,7 @@ use damper_replay::{
     BASE, FURTHER, Line, Memory, ReplayError, Source, Summary, WIDE, play, play_base, play_independent,
 };
 
-/// Plays the set that runs everywhere; whether everything is the same. Every line goes to `say`.
+/// Plays the set that runs everywhere. Returns true if everything is equal. Every line is passed to `say`.
 pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; 232], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
@@ -20,7 +21,7 @@ pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {
     all_same(played, &mut say)
 }
 
-/// Plays the set of what else there is.
+/// Plays the set outside the base set.
 pub fn further(mut say: impl FnMut(&dyn Display)) -> bool {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; 232], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
@@ -39,7 +40,8 @@ pub fn wide(mut say: impl FnMut(&dyn Display)) -> bool {
     all_same(played, &mut say)
 }
 
-/// Plays a run that a host recorded. The Cortex-M0, the one without atomic exchange, has no stack for correlated noise.
+/// Plays a run that a host recorded. The Cortex-M0, the only part without atomic exchange, has no stack for correlated
+/// noise.
 pub fn recorded<S: Source<Error: Display>>(
     pack: &mut S,
     memory: Memory<'_>,

@@ -1,5 +1,5 @@
-//! A simulated sensor: it gives the features of one image at a time, and sees through a mirror, of which whoever trained the extractor
-//! knew nothing.
+//! A simulated sensor. It gives the features of one image at a time, and sees through a mirror, which the extractor was
+//! not trained for.
 
 use crate::digits::{Digit, PIXELS};
 use crate::extractor::{FEATURES, features};
@@ -7,16 +7,16 @@ use crate::extractor::{FEATURES, features};
 /// Pixels of a side.
 const SIDE: usize = 8;
 
-/// What arrives: features, and what the person says the digit is.
+/// An arriving sample: features, and the digit as labelled by the person.
 #[derive(Clone, Copy)]
 pub struct Reading {
     /// The frozen extractor's outputs.
     pub features: [f32; FEATURES],
-    /// Which digit it is.
+    /// The digit.
     pub label: u8,
 }
 
-/// The reading of a digit.
+/// Returns the reading of a digit.
 #[must_use]
 pub fn read(digit: Digit) -> Reading {
     let mut mirrored = [0; PIXELS];

@@ -28,7 +28,7 @@ pub fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {
     layer::gradient(&errors(params, digit), digit.inputs(), grad);
 }
 
-/// The gradient of the scores.
+/// Computes the gradient of the scores.
 #[inline(always)] // As a part of each of its callers.
 fn errors(params: &[f32; DIM], digit: Digit) -> [f32; CLASSES] {
     let mut errors = [0.0; CLASSES];
@@ -43,7 +43,7 @@ fn rows(errors: &[f32; CLASSES], digit: Digit, segments: &mut Segments<'_>) {
     layer::stream(errors, digit.inputs(), &mut [0.0; PIXELS], segments);
 }
 
-/// Returns true if the model names the digit.
+/// Returns true if the model classifies the digit correctly.
 #[must_use]
 pub fn is_right(params: &[f32; DIM], digit: Digit) -> bool {
     let mut scores = [0.0; CLASSES];

@@ -1,5 +1,5 @@
-//! One private step and nothing else: exact noise, ledger, SGD with momentum, no formatting. An image of it shows what a step costs
-//! in flash, and that it links without a single panic.
+//! Only one private step: exact noise, ledger, SGD with momentum, no formatting. An image of it shows the cost of a
+//! step in flash, and that it links without a single panic.
 
 use core::hint::black_box;
 use damper_core::accounting::{Ledger, Volatile};
@@ -19,11 +19,11 @@ pub const DIM: usize = 64;
 /// A gradient, in two parts.
 static GRAD: ([f32; 40], [f32; DIM - 40]) = ([0.25; 40], [-0.25; DIM - 40]);
 
-/// A step of DP-SGD with exact noise but for these slots.
+/// A step of DP-SGD with exact noise, with these slots for filter and optimizer.
 pub type With<F, O> = PrivateStep<F, O, DiscreteGaussian<i32>>;
 
-/// The step that is measured, with this filter and optimizer. What a device reads at run time, the configuration's numbers, is opaque
-/// to the compiler.
+/// Returns the measured step with this filter and optimizer. The configuration's numbers, which a device reads at run
+/// time, are opaque to the compiler.
 #[inline(always)]
 pub fn with<F: Clone, O: Clone>(filter: F, optimizer: O) -> Option<With<F, O>> {
     PrivateStep::new(Slots {
@@ -38,14 +38,14 @@ pub fn with<F: Clone, O: Clone>(filter: F, optimizer: O) -> Option<With<F, O>> {
     .ok()
 }
 
-/// SGD with momentum and no filter.
+/// Returns the step with SGD with momentum and no filter.
 #[inline(always)]
 pub fn with_momentum() -> Option<With<Identity, Sgd>> {
     with(Identity, Sgd::new(black_box(0.9), false, 0.0).ok()?)
 }
 
-/// Two steps; `None` where anything was refused. Lengths and the key are opaque to the compiler too. It copies no array, which would
-/// count the copying routine.
+/// Takes two steps. Returns `None` if a call was refused. Lengths and the key are opaque to the compiler too. It copies
+/// no array, because that would count the copying routine.
 #[must_use]
 pub fn run() -> Option<()> {
     let step = with_momentum()?;

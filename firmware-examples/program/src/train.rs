@@ -1,10 +1,11 @@
-//! Private training on the device: the digits in flash, the gradients computed here, by the model and the method that the build
-//! chose.
+//! Private training on the device: the digits in flash, and gradients computed here, by the model and the method that
+//! the build chose.
 //!
 //! # Memory
 //!
-//! Three vectors of `D` words, parameters, gradient and sum, and what the method takes: DP-SGD one more, for the momentum. 10.4 KB
-//! with the softmax regression. With `model-streamed` there is no gradient, but a row of one.
+//! Three vectors of `D` 32-bit words for parameters, gradient and sum, and the memory of the method. For DP-SGD that is
+//! one more, for the momentum. With the softmax regression it is 10.4 KB. With `model-streamed` there is only a row of
+//! the gradient.
 
 pub mod method;
 mod run;
@@ -14,12 +15,13 @@ pub use run::{BUDGET, DeviceRun, EXPECTED_BATCH};
 use crate::line::ReportLine;
 use crate::model::{self, DeviceModel};
 
-/// Trains the chosen model by the chosen method until the budget is spent; whether it went as it should. Every line goes to `say`.
+/// Trains the chosen model by the chosen method until the budget is spent. Returns true on success. Every line is
+/// passed to `say`.
 pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     by(&model::CHOSEN, method::chosen(), &mut say)
 }
 
-/// The same with this model and method.
+/// Trains with this model and method.
 pub fn by<const D: usize>(
     model: &DeviceModel<D>,
     (name, method): method::NamedMethod<D>,

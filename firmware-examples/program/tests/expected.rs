@@ -1,4 +1,4 @@
-//! The host runs what the boards run, and must say the same, byte for byte.
+//! The host runs the boards' programs, and must print the same lines, byte for byte.
 
 use damper_core::update::Update;
 use damper_firmware_program::methods::{METHODS, NAMES};
@@ -8,18 +8,18 @@ use damper_firmware_program::{correlated, federated, mlp, personalise, price, so
 use std::collections::BTreeMap;
 use std::{fs, path::Path};
 
-/// True where the tests write what boards must say, after a change of bits: with `DAMPER_WRITE_EXPECTED`.
+/// Returns true if the tests write the expected output of boards, after a change of bits: with `DAMPER_WRITE_EXPECTED`.
 fn writes() -> bool {
     std::env::var_os("DAMPER_WRITE_EXPECTED").is_some()
 }
 
-/// A file of the firmware's folder, in which `old` becomes `new`.
+/// Replaces `old` by `new` in a file of the firmware's folder.
 fn replace(file: &str, old: &str, new: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     fs::write(&path, fs::read_to_string(&path).unwrap().replace(old, new)).unwrap();
 }
 
-/// What the host says is what `file` of `expected` has.
+/// Checks that the host's output equals `file` of `expected`.
 fn expect(file: &str, said: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../expected").join(file);
     if writes() {
@@ -41,7 +41,7 @@ fn the_host_says_what_every_board_must_say() {
     expect("federated.txt", &said);
 }
 
-/// What `train` says of a model by each method, under the name of the file of `expected` that has it.
+/// Returns the output of `train` for a model by each method, under the name of its file in `expected`.
 fn trained<const D: usize>(model: &DeviceModel<D>, file: &str) -> Vec<(String, String)> {
     let trained = |(name, run)| {
         let mut said = String::new();
@@ -51,7 +51,7 @@ fn trained<const D: usize>(model: &DeviceModel<D>, file: &str) -> Vec<(String, S
     method::all().map(trained).collect()
 }
 
-/// A build chooses one model and one method; the host runs them all, and there is a file for each and none for anything else.
+// A build chooses one model and one method. The host runs all of them, and each has a file and no other exists.
 #[test]
 fn host_output_matches_boards() {
     let said: BTreeMap<_, _> =
@@ -69,10 +69,10 @@ fn host_output_matches_boards() {
         .filter(|file| file.starts_with("train"))
         .map(|file| (file.clone(), fs::read_to_string(folder.join(file)).unwrap()))
         .collect();
-    // A build of its own, with the bits of the stored form.
+    // A separate build, with the bits of the stored form.
     assert_eq!(expected.remove("train-streamed.txt").unwrap(), said["train.txt"]);
     assert_eq!(said, expected);
-    // Each does something of its own.
+    // Each has a different result.
     let mut digests: Vec<_> = said.values().map(|said| said.lines().last().unwrap()).collect();
     digests.sort_unstable();
     digests.dedup();
@@ -88,7 +88,7 @@ fn default_build_is_softmax_dp_sgd() {
     assert_eq!(said, chosen);
 }
 
-/// What the lines carry is what was emitted, and one device's is not another's.
+// The lines carry the emitted bytes, and two devices' bytes differ.
 #[test]
 fn the_lines_of_a_device_carry_its_update() {
     let mut updates = Vec::new();
@@ -109,7 +109,7 @@ fn the_lines_of_a_device_carry_its_update() {
     assert!(updates[0] != updates[1] && updates[1] != updates[2]);
 }
 
-/// A digest as the program writes it.
+/// Formats a digest as the program writes it.
 fn grouped(digest: u64) -> String {
     let [a, b, c, d] = [48, 32, 16, 0].map(|shift| digest >> shift & 0xffff);
     format!("0x{a:04x}_{b:04x}_{c:04x}_{d:04x}")
@@ -135,7 +135,7 @@ fn board_epsilon_is_tight_upper_bound() {
     assert!(price::run());
 }
 
-/// A filter without delays is none, and every method does something.
+// A filter without delays is the identity, and every method has an effect.
 #[test]
 fn methods_have_distinct_digests() {
     let digest = |name| METHODS.iter().zip(NAMES).find(|(_, named)| *named == name).unwrap().0.digest;
@@ -146,7 +146,8 @@ fn methods_have_distinct_digests() {
     assert_eq!(digests.len(), METHODS.len() - 1);
 }
 
-/// Programs that keep a ledger or train on the board's data begin with the self-test, their own or that of the board's `run`.
+// Programs that keep a ledger or train on the board's data begin with the self-test, their own or that of the board's
+// `run`.
 #[test]
 fn training_boards_check_their_arithmetic() {
     for board in ["cortex-m", "riscv"] {

@@ -1,4 +1,4 @@
-//! Shared by the programs of the RISC-V board: output, memory use, exit.
+//! Code shared by the programs of the RISC-V board: output, memory use, exit.
 #![no_std]
 
 use damper_firmware_measure::memory::MemoryMap;
@@ -6,7 +6,7 @@ use damper_firmware_program::line::ReportLine;
 use riscv as _;
 use semihosting::process::ExitCode;
 
-// Where the linker scripts (`build.rs`, riscv-rt's) put things: only the addresses mean something.
+// Addresses from the linker scripts (`build.rs`, riscv-rt's). Only the addresses are meaningful.
 unsafe extern "C" {
     static _stext: u8;
     static __sidata: u8;
@@ -17,12 +17,12 @@ unsafe extern "C" {
     static __sstack: u8;
 }
 
-/// Says a line.
+/// Prints a line.
 pub fn say(line: ReportLine<'_>) {
     semihosting::println!("{line}");
 }
 
-/// Checks the processor's arithmetic, runs a program, says what it took of the board, and ends with whether it went as it should.
+/// Checks the processor's arithmetic, runs a program, prints its use of the board, and ends with its success.
 pub fn run(program: impl FnOnce(fn(ReportLine<'_>)) -> bool) -> ! {
     if damper_core::self_test().is_err() {
         exit(false);

@@ -1,9 +1,9 @@
-//! The recorded vectors of damper-nn's kernels (`nn/vectors`), played where there is neither a file nor a heap.
+//! The recorded vectors of damper-nn's kernels (`nn/vectors`), played without files or a heap.
 //!
 //! # Memory
 //!
-//! 13 KB of stack for the longest output, and 5 KB for the wide forms of kernels, which a Cortex-M0 plays of the shorter outputs alone; 220 KB of flash for
-//! the vectors.
+//! The longest output takes 13 KB of stack. The wide forms of kernels take 5 KB, and a Cortex-M0 plays only their
+//! shorter outputs. The vectors take 220 KB of flash.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub fn run() -> bool {
     VECTORS.iter().all(holds) && functions() == Some(FUNCTIONS)
 }
 
-/// Most entries of an output of quantised kernels, which want memory for their weights too.
+/// Most entries of an output of quantised kernels, which also need memory for their weights.
 const SHORT: usize = 560;
 
 /// Forms of a kernel: small and wide.

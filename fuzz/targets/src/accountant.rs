@@ -1,4 +1,4 @@
-//! Both accountants on any events: an upper bound or an error, never NaN.
+//! Both accountants on any events. The result is an upper bound or an error, never NaN.
 
 use crate::fuzz_bytes::FuzzBytes;
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
@@ -32,11 +32,11 @@ fn times(source: &mut FuzzBytes<'_>) -> u64 {
 }
 
 fn is_bound(epsilon: f64) -> bool {
-    // Infinity says that nothing holds.
+    // Infinity means that no bound holds.
     epsilon >= 0.0
 }
 
-/// Both accountants.
+/// Runs both accountants.
 pub fn accountant(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let what = source.below(5);

@@ -1,5 +1,5 @@
-//! The C interface, called in any order with any numbers, lengths and states, as far as its contract lets a caller: a pointer that is
-//! not null points to memory of the length that is said.
+//! The C interface, called in any order with any numbers, lengths and states that its contract allows. A pointer that
+//! is not null points to memory of the stated length.
 
 use crate::fuzz_bytes::FuzzBytes;
 use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_integer_orders, damper_sampling_rate};
@@ -27,22 +27,22 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// Elements of each buffer; numbers of parameters are below.
+/// Elements of each buffer. Numbers of parameters are smaller.
 const ELEMENTS: usize = 32;
 
 /// A store that fails at every eighth charge.
 unsafe extern "C" fn persist(context: *mut c_void, record: *const Record) -> c_int {
-    // SAFETY: `context` is the counter that was given with this function, and lives as long as the run; a record is lent during the
-    // call.
+    // SAFETY: `context` is the counter that was passed with this function, and lives as long as the run. A record is
+    // valid during the call.
     let (counter, record) = unsafe { (&mut *context.cast::<u64>(), *record) };
     assert!(record.paid > 0 && record.divergence >= 0.0);
     *counter += 1;
     c_int::from(counter.is_multiple_of(8))
 }
 
-/// A run in memory of its own, and buffers to lend.
+/// A run in its own memory, and buffers to lend.
 struct Machine {
-    /// Aligned for anything.
+    /// Aligned for any type.
     memory: Vec<MaybeUninit<u128>>,
     copy: Vec<MaybeUninit<u128>>,
     shards: Vec<MaybeUninit<u128>>,
@@ -54,7 +54,7 @@ struct Machine {
     point: [f32; ELEMENTS],
     saved: Vec<u8>,
     counter: Box<u64>,
-    /// True if the noise has a schedule: the price then takes time in proportion to the steps.
+    /// True if the noise has a schedule. The privacy cost then takes time proportional to the steps.
     has_schedule: bool,
 }
 
@@ -64,7 +64,7 @@ impl Machine {
         assert!(size > 0 && damper_run_align() <= align_of::<u128>());
         let mut memory = vec![MaybeUninit::uninit(); size.saturating_sub(short).div_ceil(16)];
         let mut run = null_mut();
-        // SAFETY: memory of the length that is said, and a place for the result.
+        // SAFETY: memory of the stated length, and a variable for the result.
         let answer = unsafe { damper_run_init(memory.as_mut_ptr().cast(), 16 * memory.len(), dim, &raw mut run) };
         assert_eq!(answer == Status::Ok, !run.is_null());
         Self {
@@ -83,13 +83,14 @@ impl Machine {
         }
     }
 
-    /// The run, now and then nothing, or a copy of the run.
+    /// Returns the run, or sometimes null, or a copy of the run.
     fn run(&mut self, source: &mut FuzzBytes<'_>) -> *mut Run {
         match source.u8() {
             0 => null_mut(),
             1 => {
                 let copy: *mut Run = self.copy.as_mut_ptr().cast();
-                // SAFETY: as many bytes in each, apart; padding of a run is copied as what it is.
+                // SAFETY: both have this many bytes, and do not overlap. Padding of a run is copied as uninitialised
+                // bytes.
                 unsafe {
                     let from = self.memory.as_ptr().cast::<MaybeUninit<u8>>();
                     from.copy_to_nonoverlapping(copy.cast(), 16 * self.memory.len());
@@ -100,12 +101,12 @@ impl Machine {
         }
     }
 
-    /// A length: mostly the right one.
+    /// Returns a length, which is mostly right.
     fn len(&self, source: &mut FuzzBytes<'_>) -> usize {
         if source.u8() < 16 { source.below(ELEMENTS + 1) } else { self.dim }
     }
 
-    /// What may be lent for reading: a gradient, nothing, or the run's own memory.
+    /// Returns memory to lend for reading: a gradient, null, or the run's own memory.
     fn lent(&self, source: &mut FuzzBytes<'_>) -> *const f32 {
         match source.u8() {
             0 => null(),
@@ -116,17 +117,17 @@ impl Machine {
     }
 }
 
-/// A step of any program.
+/// Makes one call of a program.
 fn call(machine: &mut Machine, source: &mut FuzzBytes<'_>) -> Status {
     let what = source.below(64);
     let run = machine.run(source);
-    // A run's memory is at least as long as the longest buffer where it is lent.
+    // If a run's memory is lent, it is at least as long as the longest buffer.
     let interval = threshold::Interval { min: source.f32(), max: source.f32() };
     let interval = if source.below(2) == 0 { null() } else { &raw const interval };
     let (mut integer, mut number, mut long, mut size) = (0u32, 0f64, 0u64, 0usize);
     let (mut float, mut record) = (0f32, Record { budget: 0, paid: 0, divergence: 0.0, order: 0, fingerprint: 0 });
-    // SAFETY: every pointer is null, or to memory that lives during the call and has the length that is said, and the run's memory is
-    // touched by nobody else; what the run keeps, `counter` and the shard's memory, lives as long as the machine.
+    // SAFETY: every pointer is null, or points to memory that lives during the call and has the stated length. No other
+    // code uses the run's memory. `counter` and the shard's memory, which the run keeps, live as long as the machine.
     unsafe {
         match what {
             0..4 => {
@@ -289,7 +290,7 @@ fn call(machine: &mut Machine, source: &mut FuzzBytes<'_>) -> Status {
             }
             57 => {
                 let (mut grad, len) = (machine.lent(source), machine.len(source));
-                // A shard does not know its run's memory, which must not be lent to it; it refuses its own.
+                // A shard cannot detect its run's memory, so that must not be lent to it. It refuses its own.
                 if grad == machine.memory.as_ptr().cast() {
                     grad = machine.shards.as_ptr().cast();
                 }
@@ -340,7 +341,7 @@ fn is_named(status: Status) {
     assert!(!damper_status_name(status as i32).is_null() && !damper_status_message(status as i32).is_null());
 }
 
-/// A program of calls.
+/// Runs a program of calls.
 pub fn capi(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let mut machine = Machine::new(source.below(ELEMENTS - 1) + 1, source.below(8), source.below(64) / 8 * 40);
@@ -359,9 +360,9 @@ pub fn capi(bytes: &[u8]) {
     end(&mut machine);
 }
 
-/// Whatever happened, the run can be closed, once.
+/// Closes the run once, which must succeed after any calls.
 fn end(machine: &mut Machine) {
-    // SAFETY: the machine's own pointers, to memory that lives.
+    // SAFETY: the machine's own pointers, to live memory.
     unsafe {
         damper_shard_close(machine.shard);
         damper_run_close(machine.run);
@@ -373,7 +374,7 @@ fn end(machine: &mut Machine) {
     assert!(wiped, "what was in the run's memory was not wiped");
 }
 
-/// Saved states: a run that has memory of every kind restores any bytes, or refuses them, and goes on.
+/// Tests saved states. A run that has memory of every kind restores any bytes, or refuses them, and continues.
 pub fn state(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let method = source.below(6);
@@ -392,7 +393,7 @@ pub fn state(bytes: &[u8]) {
     let run = machine.run;
     let ok = |status: Status| assert!(status == Status::Ok, "{}", status as i32);
     let (mut number, mut size) = (0, 0);
-    // SAFETY: the machine's own run and buffers, of the lengths that are said.
+    // SAFETY: the machine's own run and buffers, with the stated lengths.
     unsafe {
         ok(damper_run_configure(run, &raw const config));
         match method {
@@ -416,7 +417,7 @@ pub fn state(bytes: &[u8]) {
         match source.below(3) {
             // Any bytes.
             0 => saved = source.0.to_vec(),
-            // Some changed, and the digest at the end made right.
+            // Some bytes changed, with the right digest at the end.
             1 => {
                 while !source.is_empty() {
                     let at = source.below(size.clamp(1, 256));
@@ -428,7 +429,7 @@ pub fn state(bytes: &[u8]) {
                     *check = digest.value().to_le_bytes();
                 }
             }
-            // Cut, or more than was saved.
+            // Truncated, or longer than the saved state.
             _ => saved.resize(usize::from(source.u16()) % 4096, source.u8()),
         }
         is_named(damper_state_restore(run, saved.as_ptr(), saved.len()));

@@ -1,4 +1,4 @@
-//! The data loaders. The first byte says how the file is to be read; the others are the file.
+//! The data loaders. The first byte chooses how to read the file. The other bytes are the file.
 
 use crate::fuzz_bytes::FuzzBytes;
 use damper::data::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask, load};
@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::PathBuf;
 
-/// A file of this name that holds `bytes`, in a folder of this thread's own.
+/// Writes `bytes` to a file of this name in a folder of this thread, and returns its path.
 pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     thread_local! {
         static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
@@ -19,7 +19,7 @@ pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     })
 }
 
-/// Ways to read a file: as it is, and as a model wants it.
+/// Returns options to read a file, unchanged or to fit a model.
 fn options(source: &mut FuzzBytes<'_>) -> DataOptions {
     let how = source.u8();
     let labels = match how & 3 {
@@ -56,7 +56,7 @@ fn read(kind: &str, path: &std::path::Path, options: &DataOptions) {
     }
 }
 
-/// IDX: the images, and behind them the labels, their length in front.
+/// IDX: the length of the labels, the images, and the labels.
 pub fn idx(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let options = options(source);
@@ -66,7 +66,7 @@ pub fn idx(bytes: &[u8]) {
     read("idx", images.parent().expect("a folder"), &options);
 }
 
-/// Numbers separated by commas.
+/// Comma-separated values.
 pub fn csv(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let options = options(source);
@@ -75,14 +75,14 @@ pub fn csv(bytes: &[u8]) {
     read("csv", &file("data.csv", source.0), &DataOptions { header, label_column, ..options });
 }
 
-/// NumPy's archives.
+/// NumPy archives.
 pub fn npz(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let options = options(source);
     read("npz", &file("data.npz", source.0), &options);
 }
 
-/// One array of NumPy; the labels are another.
+/// One NumPy array. The labels are another.
 pub fn npy(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let options = options(source);
@@ -92,7 +92,7 @@ pub fn npy(bytes: &[u8]) {
     read("npy", &samples, &DataOptions { labels_file, ..options });
 }
 
-/// An archive of CIFAR's batches; or one batch, binary or a pickle.
+/// An archive of CIFAR batches, or one batch, binary or a pickle.
 pub fn cifar(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let (mut options, what) = (options(source), source.u8());
@@ -124,7 +124,7 @@ pub fn images(bytes: &[u8]) {
     read("images", &folder, &options);
 }
 
-/// Texts behind a tokenizer; or a tokenizer for a text.
+/// Texts for a tokenizer, or a tokenizer for a text.
 pub fn text(bytes: &[u8]) {
     const TOKENIZER: &str = r###"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
         "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,

@@ -1,4 +1,4 @@
-//! The ledger's journal and the snapshots, in flash that holds anything.
+//! The ledger's journal and the snapshots, in flash with any content.
 
 use crate::fuzz_bytes::FuzzBytes;
 use damper_core::accounting::{Record, Store};
@@ -10,7 +10,7 @@ use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNo
 
 const SECTOR: usize = 512;
 
-/// Memory with flash's rules as far as a caller sees them; a write only clears bits.
+/// Memory with flash's rules as a caller observes them. A write only clears bits.
 struct Flash(Vec<u8>);
 
 impl ErrorType for Flash {
@@ -51,8 +51,8 @@ impl NorFlash for Flash {
     }
 }
 
-/// Flash with what the bytes say in it: as they are; as blocks of seven words, their check made right; or as changes of what was
-/// there.
+/// Returns flash with the content that the bytes describe. They are used unchanged, as blocks of seven words with the
+/// right check, or as changes of the previous content.
 fn damaged(mut flash: Vec<u8>, source: &mut FuzzBytes<'_>) -> Flash {
     match source.below(3) {
         0 => {
@@ -63,7 +63,7 @@ fn damaged(mut flash: Vec<u8>, source: &mut FuzzBytes<'_>) -> Flash {
             while !source.is_empty() {
                 let at = source.below(flash.len() / 32) * 32;
                 let mut block = [0; 32];
-                // The words that a right block begins with can be kept.
+                // The first words of a right block can be kept.
                 let kept = source.below(7) * 4;
                 block[..kept].copy_from_slice(&flash[at..at + kept]);
                 let taken = source.bytes(28 - kept);
@@ -72,7 +72,7 @@ fn damaged(mut flash: Vec<u8>, source: &mut FuzzBytes<'_>) -> Flash {
                     (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
                 });
                 block[28..].copy_from_slice(&check.to_le_bytes());
-                // In one copy, two or three.
+                // Changes one, two or three copies.
                 for copy in 0..source.below(3) + 1 {
                     if let Some(to) = flash.get_mut(at + 32 * copy..).and_then(|rest| rest.get_mut(..32)) {
                         to.copy_from_slice(&block);
@@ -102,7 +102,7 @@ fn record(paid: u32, divergence: f64) -> Record {
     Record { budget: 100_000, paid, divergence, order: 0, fingerprint: step().fingerprint(3) }
 }
 
-/// A journal in any flash does not open, or goes on: what it persists, it has after a restart.
+/// A journal in any flash does not open, or it continues and has its persisted charges after a restart.
 pub fn journal(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let mut journal =
@@ -121,13 +121,13 @@ pub fn journal(bytes: &[u8]) {
         if persisted.is_err() {
             return;
         }
-        // Of a divergence that is not a number nothing is above: nothing is persisted on it.
+        // No value is above a divergence that is NaN, so nothing is persisted on it.
         journal = again.expect("it was open before");
         assert_eq!(journal.record(), more);
     }
 }
 
-/// Something that remembers words.
+/// A component that saves words.
 #[derive(PartialEq, Debug)]
 struct Words([u32; 40]);
 
@@ -137,7 +137,7 @@ impl SaveState for Words {
     }
 }
 
-/// Snapshots in any flash do not open, or go on: what is saved is loaded.
+/// Snapshots in any flash do not open, or they continue and load the saved state.
 pub fn snapshots(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let words = |number: u32| Words(std::array::from_fn(|i| (i as u32).wrapping_mul(number)));

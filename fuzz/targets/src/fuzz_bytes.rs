@@ -1,15 +1,15 @@
-//! Numbers out of bytes: whatever the bytes, and zeros where they end.
+//! Numbers from any bytes, followed by zeros.
 
-/// Bytes that are taken from the front.
+/// Reader of bytes from the front.
 pub struct FuzzBytes<'a>(pub &'a [u8]);
 
 impl<'a> FuzzBytes<'a> {
-    /// Returns true if all were taken.
+    /// Returns true if all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next `len` bytes, fewer at the end.
+    /// Returns the next `len` bytes, or fewer at the end.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
@@ -23,37 +23,37 @@ impl<'a> FuzzBytes<'a> {
         array
     }
 
-    /// A byte.
+    /// Reads a byte.
     pub fn u8(&mut self) -> u8 {
         u8::from_le_bytes(self.array())
     }
 
-    /// A number below `bound`, at most 256.
+    /// Reads a number below `bound`, at most 256.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::from(self.u8()) % bound
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.array())
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.array())
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }
 
-    /// Any f32.
+    /// Reads any f32.
     pub fn f32(&mut self) -> f32 {
         f32::from_bits(self.u32())
     }
 
-    /// Any f64: one of a few that are met, near or far, or any bits at all.
+    /// Reads an f64: a special value, a value from 2⁻⁶⁴ to 2⁶⁴, or any bits.
     pub fn f64(&mut self) -> f64 {
         const MET: [f64; 16] = [
             0.0,

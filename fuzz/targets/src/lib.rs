@@ -1,8 +1,8 @@
-//! The fuzz targets: a function each, from any bytes to nothing. Each must return, whatever the bytes, without a panic, in
-//! bounded time and memory; where a law can be said of the result, it is asserted.
+//! The fuzz targets: a function each, of any bytes. Each must return for any bytes without a panic, in bounded time and
+//! memory. If the result has a checkable property, the function asserts it.
 //!
-//! libFuzzer's programs (`fuzz/fuzz_targets`) call these functions, and this crate's tests play the corpus through them without
-//! nightly. `fuzz/README.md` says how to run both.
+//! libFuzzer's programs (`fuzz/fuzz_targets`) call these functions. This crate's tests play the corpus through them
+//! without nightly. `fuzz/README.md` describes both.
 
 mod accountant;
 mod capi;

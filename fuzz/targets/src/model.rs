@@ -6,14 +6,14 @@ use damper::onnx::pb::ModelProto;
 use damper::onnx::{decode, encode};
 use std::num::NonZeroUsize;
 
-/// Any bytes as a model. How it is derived follows from their number.
+/// Decodes any bytes as a model. Their number chooses how it is derived.
 pub fn model(bytes: &[u8]) {
     if let Ok(model) = decode("fuzzed.onnx", bytes) {
         stages(&model, bytes.len());
     }
 }
 
-/// What `damper inspect` and `damper derive` do with a model; `how` chooses among the options.
+/// Runs the stages of `damper inspect` and `damper derive` on a model. `how` chooses among the options.
 pub(crate) fn stages(model: &ModelProto, how: usize) {
     assert!(decode("again.onnx", &encode(model)).is_ok());
     let options = GraphOptions {
@@ -50,7 +50,7 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
         match derive(&graph, &options) {
             Ok(grad) => {
                 let bytes = encode(&grad.model);
-                // As bytes: an initializer may hold NaN, which equals nothing.
+                // Compared as bytes, because an initializer may hold NaN, which equals nothing.
                 assert!(decode("derived.onnx", &bytes).is_ok_and(|again| encode(&again) == bytes));
                 assert_eq!(grad.strategies.len(), grad.parameters.len());
             }

@@ -1,5 +1,5 @@
-//! ONNX models that are well formed as files: nodes, initializers and attributes by the bytes, so that what is behind the decoder is
-//! reached.
+//! ONNX models that are well formed as files. The bytes choose nodes, initializers and attributes, so that the code
+//! after the decoder is reached.
 
 use crate::fuzz_bytes::FuzzBytes;
 use damper::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
@@ -8,7 +8,7 @@ use damper::onnx::{
     make_tensor_i64, make_value_info,
 };
 
-/// Operators that have a rule, a refusal, or neither.
+/// Operators that have a rule, operators that are refused, and others.
 #[rustfmt::skip]
 const OPERATORS: &[&str] = &[
     "Abs", "Add", "And", "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat",
@@ -24,7 +24,7 @@ const OPERATORS: &[&str] = &[
     "Xor",
 ];
 
-/// Attributes of one integer, of several, of a number, of a string.
+/// Attributes of an integer, of integers, of a number, of a string.
 #[rustfmt::skip]
 const INT: &[&str] = &[
     "axis", "keepdims", "group", "transA", "transB", "to", "allowzero", "ceil_mode", "count_include_pad", "blocksize", "p", "fmod",
@@ -69,7 +69,7 @@ const STRING: &[(&str, &str)] = &[
     ("reduction", "add"),
 ];
 
-/// A small integer, now and then an extreme one.
+/// Reads a small integer, or sometimes an extreme value.
 fn int(source: &mut FuzzBytes<'_>) -> i64 {
     match source.u8() {
         byte @ 0..=239 => i64::from(byte % 16) - 4,
@@ -133,7 +133,7 @@ fn build(source: &mut FuzzBytes<'_>) -> ModelProto {
     let nodes = source.below(12) + 1;
     for index in 0..nodes {
         let op = OPERATORS[source.below(OPERATORS.len())];
-        // The first input is often the last value: chains.
+        // The first input is often the last value, which makes chains.
         let inputs: Vec<String> = (0..source.below(5))
             .map(|at| match source.u8() {
                 0 => String::new(),
@@ -162,7 +162,7 @@ fn build(source: &mut FuzzBytes<'_>) -> ModelProto {
     }
 }
 
-/// The model that the bytes describe.
+/// Builds the model that the bytes describe.
 pub fn network(bytes: &[u8]) {
     let source = &mut FuzzBytes(bytes);
     let how = usize::from(source.u8());

@@ -1,4 +1,4 @@
-//! Packs that are played on devices: whatever they say, in the memory that is lent.
+//! Packs that devices play, with any content, in lent memory.
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
@@ -7,7 +7,7 @@ use damper_replay::{Memory, play, play_base};
 /// Elements of each kind of memory.
 const ELEMENTS: usize = 1 << 12;
 
-/// Plays any bytes as a pack, in both of the players.
+/// Plays any bytes as a pack, in both players.
 pub fn pack(bytes: &[u8]) {
     for base in [true, false] {
         let (mut floats, mut narrow, mut wide, mut float_sums) = (

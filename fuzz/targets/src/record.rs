@@ -1,11 +1,12 @@
-//! Files that the host's commands read beside models and data: a run's events, a comparison's journal, packs, updates, filters.
+//! Files other than models and data that the host's commands read: a run's events, a comparison's journal, packs,
+//! updates, filters.
 
 use damper::accounting::{Accountant, Recorded};
 use damper::aggregate::Aggregate;
 use damper::design::Coefficients;
 use damper_core::numerics::digest::Digest;
 
-/// `events.json`: refused, or priced by both accountants.
+/// `events.json`: refused, or accounted by both accountants.
 pub fn events(bytes: &[u8]) {
     let Ok(recorded) = serde_json::from_slice::<Recorded>(bytes) else { return };
     let again = serde_json::to_string(&recorded).expect("it was read");
@@ -32,7 +33,8 @@ pub fn host_pack(bytes: &[u8]) {
     let _ = damper::replay::play(bytes, 16 << 20, |_| ());
 }
 
-/// Updates as `damper aggregate` adds them: parts behind a length, the digest made right in every other one.
+/// Updates as `damper aggregate` adds them: parts with a kind and a length before each. Parts of even kind get the
+/// right digest.
 pub fn aggregate(bytes: &[u8]) {
     let (mut rest, mut sum, mut added) = (bytes, Aggregate::default(), 0);
     while let [kind, low, high, after @ ..] = rest {

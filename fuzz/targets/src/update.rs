@@ -2,7 +2,7 @@
 
 use damper_core::update::{PayloadWord, Update};
 
-/// An update is refused, or every word of it can be read and its header writes the same bytes.
+/// An update is refused, or all of its words can be read and its header writes the same bytes.
 pub fn update(bytes: &[u8]) {
     if let Ok(update) = Update::parse(bytes) {
         let header = update.header().bytes(update.word());

@@ -1,5 +1,5 @@
-//! Every file of the corpus through its target, without a fuzzer: none may panic, none may take long. As `cargo fuzz` finds a defect,
-//! the input that showed it is put into the corpus, and this test keeps it mended.
+//! Plays every file of the corpus through its target, without a fuzzer. No file may panic or take long. When
+//! `cargo fuzz` finds a defect, its input is added to the corpus, and this test prevents a regression.
 
 use damper_fuzz_targets::{CORE, Target};
 #[cfg(feature = "host")]
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Far above what any of them takes: machines are busy.
+/// Far above the time of any file, because machines are busy.
 const LONGEST: Duration = Duration::from_secs(600);
 
 fn corpus() -> PathBuf {
@@ -22,7 +22,7 @@ fn play<'a>(targets: impl IntoIterator<Item = &'a (&'static str, Target)>) {
             fs::read_dir(&folder).expect("a folder a target").map(|entry| entry.expect("a file").path()).collect();
         files.sort();
         if cfg!(miri) {
-            // A thousand times as slow.
+            // Miri is a thousand times slower.
             files = files.into_iter().step_by(16).collect();
         }
         assert!(!files.is_empty(), "{name} has no corpus");
@@ -46,7 +46,7 @@ fn core_journal_and_accounting_survive() {
     play(CORE.iter().filter(|target| !is_c(target)));
 }
 
-/// Apart from the others: Miri plays it too.
+// Apart from the others, because Miri plays it too.
 #[test]
 fn c_interface_survives_the_corpus() {
     assert_eq!(CORE.iter().filter(is_c).count(), 2);
@@ -59,7 +59,7 @@ fn the_host_survives_the_corpus() {
     play(damper_fuzz_targets::HOST);
 }
 
-/// A target that is not played, a program without a function, a corpus of nothing: none is left behind.
+// A target that is not played, a program without a function, or an empty corpus fails the test.
 #[cfg(feature = "host")]
 #[test]
 fn every_target_has_a_program_and_a_corpus() {

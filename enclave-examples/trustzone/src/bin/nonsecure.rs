@@ -1,5 +1,5 @@
-//! The non-secure state: has the partition train through its veneers, says what `train` says everywhere, and then tries what must not
-//! succeed. Ends with failure where anything does.
+//! The non-secure state. It has the partition train through its veneers, and prints the output of `train` on every
+//! target. Then it makes attacks, and ends with failure if an attack succeeds.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ use damper_firmware_program::softmax::{self, DIM};
 
 fn call(call: VeneerCall, first: u32, second: u32) -> u32 {
     let address = (VENEERS + 8 * call as usize) | 1;
-    // SAFETY: that is where the veneer is, and the call is C's.
+    // SAFETY: the veneer is at that address, and the call has C's ABI.
     let veneer = unsafe { core::mem::transmute::<usize, extern "C" fn(u32, u32) -> u32>(address) };
     veneer(first, second)
 }
@@ -22,7 +22,7 @@ fn says(number: u32, status: PartitionStatus) -> bool {
     number == status as u32
 }
 
-/// Reads a word; `FAULTED` if that was stopped.
+/// Reads a word, or returns `FAULTED` if the read was stopped.
 fn read(address: u32) -> u32 {
     let word;
     // SAFETY: a load of two bytes, which the secure state's handler may stop.
@@ -30,7 +30,7 @@ fn read(address: u32) -> u32 {
     word
 }
 
-/// Writes a word. Returns true if that was stopped.
+/// Writes a word. Returns true if the write was stopped.
 fn write_is_stopped(address: u32) -> bool {
     let word: u32;
     // SAFETY: a store of two bytes, which the secure state's handler must stop.
@@ -38,9 +38,9 @@ fn write_is_stopped(address: u32) -> bool {
     word == FAULTED
 }
 
-/// Calls secure code elsewhere than at a veneer. Returns true if that was stopped.
+/// Calls secure code at an address that is not a veneer. Returns true if the call was stopped.
 fn call_is_stopped(address: u32) -> bool {
-    // SAFETY: the secure state's handler must stop it, and returns here.
+    // SAFETY: the secure state's handler must stop the call, and returns here.
     let inside = unsafe { core::mem::transmute::<u32, extern "C" fn() -> u32>(address | 1) };
     inside() == FAULTED
 }
@@ -48,7 +48,7 @@ fn call_is_stopped(address: u32) -> bool {
 fn train() -> Option<()> {
     let mut params = [0f32; DIM];
     let to = params.as_mut_ptr() as u32;
-    // Before the run there is nothing.
+    // Before the run every call is refused.
     says(call(VeneerCall::Step, 0, 0), PartitionStatus::Refused).then_some(())?;
     says(call(VeneerCall::Provision, 0, 0), PartitionStatus::Ok).then_some(())?;
     hprintln!(
@@ -72,7 +72,7 @@ fn train() -> Option<()> {
 
 fn attack() -> Option<()> {
     let own = 0u32;
-    // The controls: a handler that stopped everything would stop these too.
+    // The controls: a handler that stopped every access would stop these too.
     let mine = &raw const own as u32;
     (read(mine) == 0 && !write_is_stopped(mine)).then_some(())?;
     let tries = [

@@ -1,6 +1,7 @@
-//! The secure state: divides the memory, starts the non-secure image, and trains when it is called.
+//! The secure state. It divides the memory, starts the non-secure image, and trains when it is called.
 //!
-//! Keys, samples, the open step and the ledger are here. What leaves is released parameters and how many steps were charged.
+//! Keys, samples, the open step and the ledger are here. Only released parameters and the number of charged steps leave
+//! it.
 #![no_std]
 #![no_main]
 
@@ -22,7 +23,7 @@ fn main() -> ! {
     divide::start_non_secure()
 }
 
-/// Ends the run as failed: nothing in the secure state may go on.
+/// Ends the run as failed, because no secure code may continue.
 fn exit() -> ! {
     loop {
         debug::exit(debug::EXIT_FAILURE);

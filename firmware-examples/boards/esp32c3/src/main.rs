@@ -1,4 +1,4 @@
-//! An ESP32-C3 (RV32IMC): the light blinks, and training goes on in the background.
+//! Program for an ESP32-C3 (RV32IMC): the light blinks, and training continues in the background.
 #![no_std]
 #![no_main]
 
@@ -17,20 +17,21 @@ use esp_storage::FlashStorage;
 
 esp_bootloader_esp_idf::esp_app_desc!();
 
-/// Where journal and snapshots begin: the partition `damper` of `partitions.csv`.
+/// Start of journal and snapshots: the partition `damper` of `partitions.csv`.
 const REGION: u32 = 0x3f_0000;
 
-/// The chip has no `mcycle`, but a counter of its own at 0x7e2, which 0x7e0 makes one of cycles and 0x7e1 turns on.
+/// Reads the counter of cycles. The chip has no `mcycle`, but its own counter at 0x7e2. 0x7e0 makes it count cycles and
+/// 0x7e1 turns it on.
 fn cycles() -> u32 {
     let cycles;
-    // SAFETY: the counter is read, and nothing else.
+    // SAFETY: only reads the counter.
     unsafe { core::arch::asm!("csrr {}, 0x7e2", out(reg) cycles, options(nomem, nostack)) };
     cycles
 }
 
 #[embassy_executor::task]
 async fn training(flash: FLASH<'static>, rng: RNG<'static>, adc: ADC1<'static>, button: GPIO9<'static>) {
-    // SAFETY: nobody else uses the counter.
+    // SAFETY: no other code uses the counter.
     unsafe { core::arch::asm!("csrw 0x7e0, {one}", "csrw 0x7e1, {one}", one = in(reg) 1, options(nomem, nostack)) };
     // Without the noise of the converter, or of the radio, the generator's numbers are not random.
     let source = TrngSource::new(rng, adc);
@@ -44,7 +45,7 @@ async fn training(flash: FLASH<'static>, rng: RNG<'static>, adc: ADC1<'static>, 
         flash: &RefCell::new(FlashStorage::new(flash)),
         from: REGION,
         noise: &NoiseRng::from_key(key),
-        // BOOT, held after reset: while it is reset, it would choose the loader.
+        // BOOT, held after the reset. Held during the reset, it would choose the loader.
         first_boot: Input::new(button, InputConfig::default()).is_low().then(FirstBoot::confirmed_by_owner),
         delay: Delay,
         clock: cycles,
@@ -63,7 +64,7 @@ async fn main(spawner: Spawner) {
     if let Ok(task) = training(p.FLASH, p.RNG, p.ADC1, p.GPIO9) {
         spawner.spawn(task);
     }
-    // The product's own work: here, a light.
+    // The product's own work, here a light.
     let mut light = Output::new(p.GPIO8, Level::Low, OutputConfig::default());
     loop {
         light.toggle();

@@ -1,4 +1,5 @@
-//! The nRF52840's own part, for an Embassy and an RTIC program: key, flash, clock and button of the development kit (PCA10056).
+//! Chip-specific code of the nRF52840, for an Embassy and an RTIC program: key, flash, clock and button of the
+//! development kit (PCA10056).
 #![no_std]
 
 use core::cell::RefCell;
@@ -15,31 +16,31 @@ use embassy_nrf::rng::Rng;
 use embassy_time::Delay;
 use panic_probe as _;
 
-/// Where the flash of journal and snapshots begins: `memory.x` ends there.
+/// Start of the flash of journal and snapshots, at the end of `memory.x`.
 const REGION: u32 = 0xf_0000;
 
-/// What training takes of the chip.
+/// Peripherals that training uses.
 pub struct Chip {
     /// The controller of the flash.
     pub nvmc: Peri<'static, NVMC>,
     /// The true random generator.
     pub rng: Peri<'static, RNG>,
-    /// Button 1: held at reset, the owner's word that the run begins.
+    /// Button 1. Held at reset, it confirms that the run begins.
     pub button: Peri<'static, P0_11>,
-    /// Turns the counter of cycles on.
+    /// Switch of the cycle counter.
     pub dcb: DCB,
-    /// The counter of cycles.
+    /// Cycle counter.
     pub dwt: DWT,
 }
 
-/// Trains until the budget is spent, and logs what is released.
+/// Trains until the budget is spent, and logs the released results.
 pub async fn run(chip: Chip) {
     let Chip { nvmc, rng, button, mut dcb, mut dwt } = chip;
     dcb.enable_trace();
     dwt.enable_cycle_counter();
     let key = Key::fresh(|bytes| {
         let mut rng = Rng::new_blocking(rng);
-        // Slower, and without the bias of the bare bits.
+        // Slower, and without the bias of the raw bits.
         rng.set_bias_correction(true);
         rng.blocking_fill_bytes(bytes);
         Ok::<_, Infallible>(())

@@ -1,4 +1,4 @@
-//! An RP2040 (Raspberry Pi Pico): the light blinks, and training goes on in the background.
+//! Program for an RP2040 (Raspberry Pi Pico): the light blinks, and training continues in the background.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ bind_interrupts!(struct Irqs {
 
 /// Bytes of the board's flash chip.
 const FLASH_SIZE: usize = 2 << 20;
-/// Where the flash of journal and snapshots begins: `memory.x` ends there.
+/// Start of the flash of journal and snapshots, at the end of `memory.x`.
 const REGION: u32 = 0x1f_0000;
 
 #[embassy_executor::task]
@@ -40,7 +40,8 @@ async fn training(flash: Peri<'static, FLASH>, dma: Peri<'static, DMA_CH0>, butt
         // A button from GPIO 15 to ground, held at reset.
         first_boot: Input::new(button, Pull::Up).is_low().then(FirstBoot::confirmed_by_owner),
         delay: Delay,
-        // A Cortex-M0+ has no counter of cycles: microseconds of the chip's timer, by the megahertz of its clock.
+        // A Cortex-M0+ has no cycle counter, so this is microseconds of the chip's timer times the megahertz of its
+        // clock.
         clock: || (Instant::now().as_micros() as u32).wrapping_mul(embassy_rp::clocks::clk_sys_freq() / 1_000_000),
     };
     match train(board, |report| defmt::info!("{}", report)).await {
@@ -55,7 +56,7 @@ async fn main(spawner: Spawner) {
     if let Ok(task) = training(p.FLASH, p.DMA_CH0, p.PIN_15) {
         spawner.spawn(task);
     }
-    // The product's own work: here, a light.
+    // The product's own work, here a light.
     let mut light = Output::new(p.PIN_25, Level::Low);
     loop {
         light.toggle();

@@ -1,7 +1,8 @@
-//! Flash with error correction as `damper_journal::Journal` asks for it: a word that cannot be corrected is an error of the driver.
+//! Flash with error correction as `damper_journal::Journal` needs it: a word that cannot be corrected is an error of
+//! the driver.
 //!
-//! The chip answers a read of a word that a power cut tore with a non-maskable interrupt (RM0351, 3.3.7). Unhandled it halts, at every
-//! start anew, for the journal reads its whole region when it opens.
+//! When the chip reads a word that a power cut tore, it raises a non-maskable interrupt (RM0351, 3.3.7). Unhandled it
+//! halts the chip at every start, because the journal reads its whole region when it opens.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use cortex_m::asm::{dsb, isb};
@@ -9,13 +10,13 @@ use embassy_stm32::flash::{Blocking, Error, Flash};
 use embassy_stm32::pac::FLASH;
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
-/// A word that was read since could not be corrected.
+/// True if a word that was read since could not be corrected.
 static TORN: AtomicBool = AtomicBool::new(false);
 
 #[cortex_m_rt::exception]
 unsafe fn NonMaskableInt() {
     if !FLASH.eccr().read().eccd() {
-        // Something else, such as the clock's failure: the chip must not go on.
+        // Another cause, such as a failure of the clock. The chip must not continue.
         cortex_m::peripheral::SCB::sys_reset();
     }
     // Writing 1 clears it.
@@ -23,7 +24,7 @@ unsafe fn NonMaskableInt() {
     TORN.store(true, Ordering::SeqCst);
 }
 
-/// Why the flash failed.
+/// Errors of the flash.
 #[derive(Clone, Copy, PartialEq, Debug, defmt::Format)]
 pub enum Failed {
     /// The driver's error.
@@ -52,13 +53,13 @@ impl ReadNorFlash for Corrected {
     const READ_SIZE: usize = <Flash<'static, Blocking> as ReadNorFlash>::READ_SIZE;
 
     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
-        // The data cache has what was there before a write or an erase.
+        // The data cache still has the content before a write or an erase.
         FLASH.acr().modify(|acr| acr.set_dcen(false));
         FLASH.acr().modify(|acr| acr.set_dcrst(true));
         FLASH.acr().modify(|acr| acr.set_dcrst(false));
         TORN.store(false, Ordering::SeqCst);
         let read = self.0.read(offset, bytes);
-        // The interrupt has come before the next instruction.
+        // The interrupt comes before the next instruction.
         dsb();
         isb();
         FLASH.acr().modify(|acr| acr.set_dcen(true));

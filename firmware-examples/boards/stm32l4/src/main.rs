@@ -1,4 +1,4 @@
-//! An STM32L476 (NUCLEO-L476RG): the light blinks, and training goes on in the background.
+//! Program for an STM32L476 (NUCLEO-L476RG): the light blinks, and training continues in the background.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ bind_interrupts!(struct Irqs {
     RNG => InterruptHandler<RNG>;
 });
 
-/// Where the flash of journal and snapshots begins: `memory.x` ends there.
+/// Start of the flash of journal and snapshots, at the end of `memory.x`.
 const REGION: u32 = 0xf_0000;
 
 #[embassy_executor::task]
@@ -37,7 +37,7 @@ async fn training(
     dcb.enable_trace();
     dwt.enable_cycle_counter();
     let mut seed = [0; 32];
-    // The generator's own tests of its clock and its bits end here: without a key there is no training.
+    // The generator tests its clock and its bits itself. Without a key the program does not train.
     let filled = Rng::new(rng, Irqs).async_fill_bytes(&mut seed).await;
     let Ok(key) = Key::fresh(|bytes| filled.map(|()| *bytes = seed)) else {
         defmt::error!("the random generator failed");
@@ -71,7 +71,7 @@ async fn main(spawner: Spawner) {
     {
         spawner.spawn(task);
     }
-    // The product's own work: here, a light.
+    // The product's own work, here a light.
     let mut light = Output::new(p.PA5, Level::Low, Speed::Low);
     loop {
         light.toggle();

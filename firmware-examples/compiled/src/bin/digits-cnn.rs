@@ -1,4 +1,4 @@
-//! All of the digits CNN trains on a board.
+//! Trains all of the digits CNN on a board.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The last two layers of the MNIST CNN train on a board, over frozen weights of 8 bits.
+//! Trains the last two layers of the MNIST CNN on a board, over frozen weights of 8 bits.
 #![no_std]
 #![no_main]
 

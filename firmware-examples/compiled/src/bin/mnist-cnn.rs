@@ -1,4 +1,4 @@
-//! The last two layers of the MNIST CNN train on a board.
+//! Trains the last two layers of the MNIST CNN on a board.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! The digits CNN trains and says nothing: what its image has is the network and the step, and it must link without a single panic.
+//! Trains the digits CNN without output. Its image has only the network and the step, and must link without a single
+//! panic.
 #![no_std]
 #![no_main]
 

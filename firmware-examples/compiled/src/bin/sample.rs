@@ -1,8 +1,8 @@
-//! Instructions that the compiled digits CNN takes for one sample: a line for each sample, `name gradient added`: those of its gradient alone,
-//! and of the step that computes, clips and adds it.
+//! Instructions of the compiled digits CNN for one sample. It prints a line for each sample, `name gradient added`:
+//! those of its gradient alone, and those of the step that computes, clips and adds it.
 //!
-//! Only on a Cortex-M under QEMU with `-icount shift=10`; elsewhere it says nothing. `../timing` runs it and says which samples are told
-//! apart.
+//! It runs only on a Cortex-M under QEMU with `-icount shift=10`, and prints nothing elsewhere. `../timing` runs it and
+//! prints which samples can be distinguished.
 #![no_std]
 #![no_main]
 
@@ -21,7 +21,7 @@ mod board {
     static IMAGES: &[u8; 16 + 200 * PIXELS] = include_bytes!("../../data/digits/train-images-idx3-ubyte");
     static LABELS: &[u8; 8 + 200] = include_bytes!("../../data/digits/train-labels-idx1-ubyte");
 
-    /// Samples by their name: pixels, and the label.
+    /// Samples by name: pixels, and the label.
     const MADE: [(&str, fn(usize) -> f32, i64); 8] = [
         ("zeros", |_| 0.0, 0),
         ("ones", |_| 1.0, 9),
@@ -44,7 +44,7 @@ mod board {
         let mut stdout = hio::hstdout().ok()?;
         let mut line = |name: &dyn core::fmt::Display, pixels: &[f32; PIXELS], label: i64| {
             let labels = [label];
-            // Before the step's own: the gradient is no part of what it needs.
+            // Counted before the step, so that only the gradient is included.
             let alone = {
                 let mut grad = [0f32; PARAMS];
                 let mut done = Ok(());

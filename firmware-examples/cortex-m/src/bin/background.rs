@@ -1,4 +1,4 @@
-//! The background task of the boards in `boards/`, on a simulated flash, beside another task and over power cuts.
+//! The background task of the boards in `boards/`, on a simulated flash, next to another task and over power cuts.
 #![no_std]
 #![no_main]
 

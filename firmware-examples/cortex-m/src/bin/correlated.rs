@@ -1,4 +1,4 @@
-//! Noise of the sum over all steps: independent, lambda and BLT of the same price.
+//! Noise of the sum over all steps: independent, lambda and BLT at the same privacy cost.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The cost of a private step: its stack, and its parts between marks for an emulator that counts instructions.
+//! Cost of a private step: its stack, and its parts between marks for an emulator that counts instructions.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! DP-SGD in the fifteen lines of the core's first page. It says by its exit whether it ended with the parameters of `train`.
+//! DP-SGD in the fifteen lines of the core's first page. Its exit status shows whether it ended with the parameters of
+//! `train`.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Scans the memory that a run with a key leaves: it succeeds if no more of the key is found than one register.
+//! Scans the memory after a run with a key. It succeeds if it finds no more of the key than one register.
 #![no_std]
 #![no_main]
 

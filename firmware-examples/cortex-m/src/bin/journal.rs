@@ -1,5 +1,5 @@
-//! The step with its ledger in flash, restarted until the budget is spent: its image is what that costs, and it must link without a
-//! single panic.
+//! The step with its ledger in flash, restarted until the budget is spent. The image shows its cost in flash, and must
+//! link without a single panic.
 #![no_std]
 #![no_main]
 

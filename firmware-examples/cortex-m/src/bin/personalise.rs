@@ -1,4 +1,4 @@
-//! The last layer of a pretrained network adapts on the device, under a budget in flash.
+//! Adapts the last layer of a pretrained network on the device, within a budget in flash.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! One private step and the price of a run of them: its image less that of `step` is what the Rényi curve costs in flash.
+//! One private step and the privacy cost of a run of such steps. Its image less that of `step` is the cost of the Rényi
+//! curve in flash.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The core's recorded vectors of what is beyond the base set.
+//! The core's recorded vectors outside the base set.
 #![no_std]
 #![no_main]
 

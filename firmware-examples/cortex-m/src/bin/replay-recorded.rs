@@ -1,4 +1,4 @@
-//! A run that a host recorded, read over semihosting: `qemu TARGET IMAGE FILE`.
+//! Plays a run that a host recorded, read over semihosting: `qemu TARGET IMAGE FILE`.
 #![no_std]
 #![no_main]
 
@@ -10,12 +10,12 @@ use damper_firmware_hosted::HostedFile;
 use damper_firmware_program::replay;
 use damper_replay::Memory;
 
-/// Parameters of the largest network that is played.
+/// Parameters of the largest network that it can play.
 const DIM: usize = 650;
-/// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep. The Cortex-M0, the one without atomic
-/// exchange, has 16 KB of RAM and room for neither.
+/// Vectors of floats besides sums: parameters, a gradient, and the state of filter and optimizer. The Cortex-M0, the
+/// only part without atomic exchange, has 16 KB of RAM and no room for filter and optimizer state.
 const VECTORS: usize = if cfg!(target_has_atomic = "32") { 8 } else { 2 };
-/// Words of sums of i64, and of f32, which the Cortex-M0 has no room for either.
+/// Entries of sums of i64, and of f32. The Cortex-M0 has no room for either.
 const WIDE: usize = if VECTORS > 2 { DIM } else { 0 };
 /// Buffers of correlated noise.
 const NOISE: usize = 2 * WIDE;

@@ -1,7 +1,8 @@
-//! Instructions that a private step takes to clip and add one sample's gradient of 650 values: a line for each gradient, `name
-//! instructions`.
+//! Instructions of a private step to clip and add one sample's gradient of 650 values. It prints a line for each
+//! gradient, `name instructions`.
 //!
-//! Only under QEMU with `-icount shift=10`. `../../timing` runs it and says which gradients are told apart.
+//! It runs only under QEMU with `-icount shift=10`. `../../timing` runs it and prints which gradients can be
+//! distinguished.
 #![no_std]
 #![no_main]
 
@@ -24,7 +25,7 @@ const DIM: usize = 650;
 /// A name, and the value of each coordinate.
 type Gradient = (&'static str, fn(usize) -> f32);
 
-/// Gradients by their name: all below the clip, which is 1, unless they say another thing.
+/// Gradients by name. All are below the clip, which is 1, unless the name states otherwise.
 const GRADIENTS: [Gradient; 14] = [
     ("small", |at| 1e-3 + at as f32 * 1e-5),
     ("zero", |_| 0.0),

@@ -1,4 +1,4 @@
-//! The core's self-test on the board: it passes, and fails where FPSCR is set to another rounding or to flush subnormals.
+//! The core's self-test on the board. It passes, and fails if FPSCR is set to another rounding or to flush subnormals.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ fn main() -> ! {
     exit(passes.is_ok() && other_modes_are_found())
 }
 
-/// Where f32 is computed by the processor: each of FPSCR's modes is found.
+/// Returns true if the self-test finds each of FPSCR's modes, on processors that compute f32.
 #[cfg(target_abi = "eabihf")]
 fn other_modes_are_found() -> bool {
     use core::arch::asm;
@@ -23,7 +23,8 @@ fn other_modes_are_found() -> bool {
     [(FZ, FlushToZero), (RMODE, Rounding), (2 * RMODE, Rounding), (3 * RMODE, Rounding)].into_iter().all(
         |(bits, expected)| {
             let before: u32;
-            // SAFETY: reads and writes FPSCR; between the two writes only the self-test runs, and the value from before comes back.
+            // SAFETY: reads and writes FPSCR. Between the two writes only the self-test runs, and then the previous
+            // value is restored.
             unsafe {
                 asm!("vmrs {}, fpscr", out(reg) before);
                 asm!("vmsr fpscr, {}", in(reg) before | bits);

@@ -1,8 +1,8 @@
-//! Instructions of an empty step of one parameter, its draw of discrete Gaussian noise included: a line for each step,
-//! `value instructions`.
+//! Instructions of an empty step of one parameter, with its draw of discrete Gaussian noise. It prints a line for each
+//! step, `value instructions`.
 //!
-//! Only under QEMU with `-icount shift=10`: an instruction then takes 1024 ns of the timer's time, and a tick 40 ns.
-//! `../../timing` runs it and says what the numbers tell about the values.
+//! It runs only under QEMU with `-icount shift=10`: an instruction then takes 1024 ns of the timer's time, and a tick
+//! 40 ns. `../../timing` runs it and prints what the numbers reveal about the values.
 #![no_std]
 #![no_main]
 
@@ -24,7 +24,8 @@ use damper_firmware_cortex_m::exit;
 const STEPS: u32 = 400_000;
 const BITS: u32 = 16;
 
-/// Prints the noise of the steps in grid units and how many instructions each took to finish. `None`: something was refused.
+/// Prints the noise of the steps in grid units and the instructions to finish each step. Returns `None` if a call was
+/// refused.
 fn measure(timer: &mut SYST) -> Option<()> {
     timer.set_clock_source(SystClkSource::Core);
     timer.set_reload(0x00ff_ffff);
@@ -51,7 +52,7 @@ fn measure(timer: &mut SYST) -> Option<()> {
         let start = SYST::get_current();
         open.finish(black_box(&mut params[..]), &generator).ok()?;
         let ticks = start.wrapping_sub(SYST::get_current()) & 0x00ff_ffff;
-        // The step goes down by its release.
+        // The step subtracts its release.
         let [value] = params.map(|param| -param as i32);
         core::fmt::Write::write_fmt(&mut stdout, format_args!("{value} {}\n", (ticks * 10 + 128) / 256)).ok()?;
     }

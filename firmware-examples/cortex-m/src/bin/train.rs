@@ -1,4 +1,4 @@
-//! Private training on a Cortex-M, with gradients computed on the device.
+//! Trains privately on a Cortex-M, with gradients computed on the device.
 #![no_std]
 #![no_main]
 

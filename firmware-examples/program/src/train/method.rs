@@ -1,4 +1,4 @@
-//! Every method of the papers as `train` runs it: what each puts into the slots of the step, and which one the build chose.
+//! Every method of the papers as `train` runs it: the slots of the step, and the choice of the build.
 
 use super::run::{DeviceRun, EXPECTED_BATCH};
 use crate::line::RunFailure;
@@ -32,16 +32,16 @@ macro_rules! at_most_one {
     ($last:literal) => {};
 }
 
-/// The methods, and the feature that chooses each. Without any of them it is DP-SGD.
+/// Defines the methods, and the feature that chooses each. Without any of them it is DP-SGD.
 macro_rules! methods {
     ($($name:literal $feature:literal $run:ident;)+) => {
-        /// All of them.
+        /// Returns all of them.
         pub fn all<const D: usize>() -> impl Iterator<Item = NamedMethod<D>> {
             let methods: &[NamedMethod<D>] = &[("dp-sgd", dp_sgd), $(($name, $run)),+];
             methods.iter().copied()
         }
 
-        /// The one that the build chose.
+        /// Returns the method that the build chose.
         #[must_use]
         pub fn chosen<const D: usize>() -> NamedMethod<D> {
             $(if cfg!(feature = $feature) {
@@ -73,14 +73,14 @@ methods! {
 
 type Exact<C, T, F, O, S> = Slots<F, O, DiscreteGaussian<i32>, T, C, S>;
 
-/// A step with these slots, noise of multiplier 1 on a grid of 16 bits.
+/// Returns a step with these slots, and noise of multiplier 1 on a grid of 16 bits.
 fn slots<C, T, F, O, S>(
     (clip, threshold): (C, T),
     filter: F,
     (optimizer, schedule): (O, S),
 ) -> Result<Exact<C, T, F, O, S>, ConfigError> {
     let mechanism = DiscreteGaussian::with_multiplier(Grid::new(16)?, 1.0)?;
-    // Sums would wrap, which is private and of no use.
+    // Sums would wrap, which is private but useless.
     if mechanism.grid().may_overflow_i32(EXPECTED_BATCH, mechanism.sigma()) {
         return Err(ConfigError { parameter: "grid bits", must_be: "fewer for so large a batch" });
     }
@@ -89,7 +89,7 @@ fn slots<C, T, F, O, S>(
 
 const FLAT: (FlatL2, Fixed) = (FlatL2, Fixed(1.0));
 
-/// Plain SGD.
+/// Returns plain SGD.
 fn sgd(lr: f64) -> Result<(Sgd, Constant), ConfigError> {
     Ok((Sgd::new(0.0, false, 0.0)?, Constant(lr)))
 }
@@ -110,7 +110,7 @@ fn dp_sgd<const D: usize>(run: DeviceRun<'_, D>) -> Result<(), RunFailure> {
     with_momentum(run, FLAT, (), Constant(0.5))
 }
 
-/// `p5` of DP-PMLF's Table 4.
+/// Returns `p5` of DP-PMLF's Table 4.
 fn low_pass() -> Result<Iir<1>, ConfigError> {
     Iir::new(&[-0.9], &[0.05, 0.05])
 }

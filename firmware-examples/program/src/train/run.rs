@@ -22,7 +22,7 @@ pub const BUDGET: u32 = 40;
 /// Expected samples a step.
 pub const EXPECTED_BATCH: u32 = 60;
 
-/// A run to come.
+/// A run before its start.
 pub struct DeviceRun<'a, const D: usize> {
     pub(super) model: &'a DeviceModel<D>,
     pub(super) method: &'static str,
@@ -30,8 +30,8 @@ pub struct DeviceRun<'a, const D: usize> {
 }
 
 impl<const D: usize> DeviceRun<'_, D> {
-    /// Trains until the budget is spent. `buffers`: two, for a point and a mixture, where the filter wants gradients away from the
-    /// parameters; else none.
+    /// Trains until the budget is spent. `buffers` are two, for an evaluation point and a combined gradient, if the
+    /// filter evaluates gradients away from the parameters. Otherwise there are none.
     pub(super) fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
         self,
         slots: Slots<F, O, DiscreteGaussian<i32>, T, C, S>,

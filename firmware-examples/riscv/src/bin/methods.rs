@@ -1,5 +1,5 @@
-//! Every method of the papers in fixed memory, and nothing else: it says by its exit whether each ended with the digest that the
-//! host ends with, and it must link without a single panic.
+//! Only the methods of the papers, in fixed memory. The exit status shows whether each ended with the digest of the
+//! host. The image must link without a single panic.
 #![no_std]
 #![no_main]
 

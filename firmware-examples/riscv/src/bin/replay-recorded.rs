@@ -1,4 +1,4 @@
-//! A run that a host recorded, read over semihosting: `qemu IMAGE FILE`.
+//! Plays a run that a host recorded, read over semihosting: `qemu IMAGE FILE`.
 #![no_std]
 #![no_main]
 
@@ -10,9 +10,9 @@ use damper_firmware_riscv::exit;
 use damper_replay::Memory;
 use semihosting::println;
 
-/// Parameters of the largest network that is played.
+/// Parameters of the largest network that it can play.
 const DIM: usize = 650;
-/// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep.
+/// Vectors of floats besides sums: parameters, a gradient, and the state of filter and optimizer.
 const VECTORS: usize = 8;
 /// Buffers of correlated noise.
 const NOISE: usize = 2 * DIM;

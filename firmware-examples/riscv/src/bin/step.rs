@@ -1,4 +1,4 @@
-//! One private step and nothing else: its image is what the step costs in flash, and it must link without a single panic.
+//! Only one private step. Its image shows the cost of the step in flash, and must link without a single panic.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Private training on an RV32IMAC, with gradients computed on the device.
+//! Trains privately on an RV32IMAC, with gradients computed on the device.
 #![no_std]
 #![no_main]
 

@@ -1,25 +1,25 @@
-//! Whose memory is whose: the implementation's attribution (IDAU: address bit 28 is secure), the SAU, and the controllers in front of
-//! the memories (MPC). On another chip this file is another.
+//! Division of the memory: the implementation's attribution (IDAU: address bit 28 is secure), the SAU, and the
+//! memories' controllers (MPC). This file is specific to the chip.
 
 use cortex_m::peripheral::sau::{SauRegion, SauRegionAttribute};
 use damper_enclave_trustzone::{NON_SECURE, VENEERS};
 
-/// What the SAU gives to non-secure code: flash, of which the controller keeps the first half, and RAM.
+/// Memory that the SAU gives to non-secure code: flash, of which the controller keeps the first half, and RAM.
 const GIVEN: [(u32, u32); 2] = [(0, 0x0040_0000), (0x2820_0000, 0x2840_0000)];
-/// The SAU's number of the region of RAM.
+/// The SAU's number of the RAM region.
 pub const RAM: u8 = 1;
-/// Controllers of the three memories, and from which part in two on their blocks are non-secure.
+/// Controllers of the three memories, each with the half (of two) from which on its blocks are non-secure.
 const CONTROLLERS: [(usize, u32); 3] = [(0x5800_7000, 1), (0x5800_8000, 2), (0x5800_9000, 0)];
-/// What makes the secure half of the code region callable where the SAU says so.
+/// Register that makes the secure half of the code region callable as the SAU defines.
 const NSCCFG: *mut u32 = 0x5008_0014_u32 as _;
 /// Coprocessors that non-secure code may use.
 const NSACR: *mut u32 = 0xe000_ed8c_u32 as _;
-/// The non-secure vector table's address.
+/// Address of the non-secure vector table.
 const VTOR_NS: *mut u32 = 0xe002_ed08_u32 as _;
-/// Faults that have handlers of their own.
+/// Register that enables separate fault handlers.
 const SHCSR: *mut u32 = 0xe000_ed24_u32 as _;
 
-/// Gives the non-secure state its memory, its coprocessor and the veneers, and keeps the rest.
+/// Gives the non-secure state its memory, its coprocessor and the veneers, and keeps the rest secure.
 pub fn divide() {
     let Some(mut core) = cortex_m::Peripherals::take() else { crate::exit() };
     let veneers = (VENEERS as u32, VENEERS as u32 + 32, SauRegionAttribute::NonSecureCallable);
@@ -33,7 +33,7 @@ pub fn divide() {
     core.SAU.enable();
     for (controller, from) in CONTROLLERS {
         let register = |offset: usize| (controller + offset) as *mut u32;
-        // SAFETY: registers of the memory controllers: control (errors for what is refused), and the table of blocks.
+        // SAFETY: registers of the memory controllers: control (errors for refused accesses), and the table of blocks.
         unsafe {
             register(0x00).write_volatile(1 << 4);
             let words = register(0x10).read_volatile() + 1;
@@ -43,7 +43,8 @@ pub fn divide() {
             }
         }
     }
-    // SAFETY: the registers that the constants name. Floating point for both states, so its registers are cleared on return.
+    // SAFETY: the registers that the constants name. Floating point is on for both states, so its registers are cleared
+    // on return.
     unsafe {
         NSCCFG.write_volatile(1);
         NSACR.write_volatile(3 << 10);
@@ -53,10 +54,10 @@ pub fn divide() {
     cortex_m::asm::isb();
 }
 
-/// Goes to the non-secure image's entry, in the non-secure state.
+/// Jumps to the non-secure image's entry, in the non-secure state.
 pub fn start_non_secure() -> ! {
     let vectors = NON_SECURE as *const u32;
-    // SAFETY: the image is at that address; its first words are its stack and its entry.
+    // SAFETY: the image is at that address. Its first words are its stack and its entry.
     unsafe {
         VTOR_NS.write_volatile(NON_SECURE);
         cortex_m::register::msp::write_ns(vectors.read_volatile());

@@ -1,4 +1,4 @@
-//! The ways in: a veneer for each call, and the handler of what tries another way.
+//! Entry points: a veneer for each call, and the fault handler for other ways of entry.
 
 use crate::{divide, partition};
 use core::arch::global_asm;
@@ -16,8 +16,8 @@ global_asm!(
     ".popsection",
 );
 
-/// The gate behind a veneer. As a C compiler's `cmse_nonsecure_entry` does, it leaves nothing of the secure state in registers that a
-/// call may change: those that it must not are restored by the callee.
+/// Defines the gate after a veneer. As a C compiler's `cmse_nonsecure_entry` does, it clears the secure state from
+/// registers that a call may change. The callee restores the others.
 macro_rules! gate {
     ($call:literal, $inside:path) => {
         global_asm!(
@@ -63,8 +63,8 @@ extern "C" fn step(_: u32, _: u32) -> u32 {
 }
 
 extern "C" fn params(to: *mut f32, len: u32) -> u32 {
-    // Whose memory it is says the processor's table, for the address is the caller's word. Flash is refused too: of some of it the
-    // memory's controller would stop this state.
+    // The address comes from the caller, so the processor's table decides whose memory it is. Flash is refused too,
+    // because the memory's controller would stop this state at a part of it.
     let bytes = (len as usize).saturating_mul(4);
     let range = TestTarget::check_range(to.cast(), bytes, AccessType::NonSecure);
     let is_theirs = to.is_aligned()
@@ -77,7 +77,7 @@ extern "C" fn params(to: *mut f32, len: u32) -> u32 {
             return PartitionStatus::Refused;
         }
         for (place, param) in params.iter().enumerate() {
-            // SAFETY: within the range that was checked, aligned, and nobody's in this state.
+            // SAFETY: within the checked range, aligned, and not used by other code of this state.
             unsafe { to.add(place).write_volatile(*param) };
         }
         PartitionStatus::Ok
@@ -88,7 +88,7 @@ extern "C" fn charged(_: u32, _: u32) -> u32 {
     partition::charged()
 }
 
-// A fault of the non-secure state is handled here. Within the secure state it ends the run.
+// Handles a fault of the non-secure state. A fault within the secure state ends the run.
 global_asm!(
     ".global SecureFault",
     ".global BusFault",
@@ -105,22 +105,22 @@ global_asm!(
     resume = sym resume,
 );
 
-/// Goes on behind the instruction that was stopped: a product would reset. `frame`: r0 to r3, r12, lr, pc, xpsr.
+/// Continues after the stopped instruction. A product would reset instead. `frame`: r0 to r3, r12, lr, pc, xpsr.
 extern "C" fn resume(frame: *mut u32) {
-    /// The secure fault's status, and that of the others; bits are cleared by writing 1.
+    /// Status of the secure fault, and of the other faults. Bits are cleared by writing 1.
     const SFSR: *mut u32 = 0xe000_ede4_u32 as _;
     const CFSR: *mut u32 = 0xe000_ed28_u32 as _;
-    /// A branch into secure memory that is no veneer.
+    /// A branch into secure memory that does not hit a veneer.
     const INVALID_ENTRY: u32 = 1;
-    // SAFETY: the processor has just written the frame; the registers are those of the constants.
+    // SAFETY: the processor has just written the frame, and the registers are those of the constants.
     unsafe {
         let status = SFSR.read_volatile();
         frame.write_volatile(FAULTED);
         let to = if status & INVALID_ENTRY != 0 {
-            // Back to the caller.
+            // Returns to the caller.
             frame.add(5).read_volatile() & !1
         } else {
-            // Loads and stores of the caller's tries take two bytes.
+            // Loads and stores of the caller's attacks take two bytes.
             frame.add(6).read_volatile() + 2
         };
         frame.add(6).write_volatile(to);

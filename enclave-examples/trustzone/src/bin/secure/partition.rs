@@ -1,4 +1,5 @@
-//! The run inside: DP-SGD with momentum as in the firmware examples' `train`, its charges in flash that only the secure state writes.
+//! The run inside the secure state: DP-SGD with momentum as in the firmware examples' `train`, with its charges in
+//! flash that only the secure state writes.
 
 use core::cell::RefCell;
 use damper_core::prelude::*;
@@ -19,7 +20,8 @@ struct Run {
 
 struct OneCore(RefCell<Option<Run>>);
 
-// SAFETY: there is one core. An interrupt of the non-secure state may call while a call is under way: the borrow refuses it.
+// SAFETY: there is only one core. An interrupt of the non-secure state may call during a call, and the borrow refuses
+// it.
 unsafe impl Sync for OneCore {}
 
 static PARTITION: OneCore = OneCore(RefCell::new(None));
@@ -29,7 +31,7 @@ fn call(body: impl FnOnce(&mut Option<Run>) -> Result<(), PartitionStatus>) -> P
     result.err().unwrap_or(PartitionStatus::Ok)
 }
 
-/// Begins the run. The flash is simulated in secure RAM, so each start of the machine is a first boot, and it is taken once.
+/// Starts the run, once. The flash is simulated in secure RAM, so each start of the machine is a first boot.
 pub fn provision() -> PartitionStatus {
     call(|run| {
         let flash = cortex_m::singleton!(: [u8; 4 * SECTOR] = [0xff; 4 * SECTOR]).ok_or(PartitionStatus::Refused)?;
@@ -37,20 +39,20 @@ pub fn provision() -> PartitionStatus {
         let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
         let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN);
         let config = config.build().map_err(|_| PartitionStatus::Refused)?;
-        // What a charge stands for.
+        // Settings that a charge covers.
         let charged = Configuration::of_ledger(BUDGET, &config, DIM).with(b"trustzone example, digits");
         let journal = Journal::provision(Ram(flash), charged, FirstBoot::confirmed_by_owner())
             .map_err(|_| PartitionStatus::Refused)?;
         let ledger = Ledger::open(journal, BUDGET).map_err(|_| PartitionStatus::Refused)?;
-        // The same digest as everywhere needs the same, known key: a simulation. A product: `Key::fresh`, from the generator of the
-        // secure side.
+        // The digest of the other targets needs the same, known key, so this is a simulation. A product uses
+        // `Key::fresh`, from the generator of the secure side.
         let noise = NoiseRng::simulation(2026);
         *run = Some(Run { ledger, config, state: config.state(), params: [0.0; DIM], noise });
         Ok(())
     })
 }
 
-/// One private step: pays, persists, releases.
+/// Takes one private step: charges, persists, releases.
 pub fn step() -> PartitionStatus {
     call(|run| {
         let Run { ledger, config, state, params, noise } = run.as_mut().ok_or(PartitionStatus::Refused)?;
@@ -69,7 +71,7 @@ pub fn step() -> PartitionStatus {
     })
 }
 
-/// Hands the released parameters out.
+/// Passes the released parameters to `to`.
 pub fn params(to: impl FnOnce(&[f32; DIM]) -> PartitionStatus) -> PartitionStatus {
     call(|run| match to(&run.as_ref().ok_or(PartitionStatus::Refused)?.params) {
         PartitionStatus::Ok => Ok(()),
@@ -77,7 +79,7 @@ pub fn params(to: impl FnOnce(&[f32; DIM]) -> PartitionStatus) -> PartitionStatu
     })
 }
 
-/// Steps charged.
+/// Returns the number of charged steps.
 pub fn charged() -> u32 {
     PARTITION.0.try_borrow().ok().and_then(|run| run.as_ref().map(|run| run.ledger.charged_steps())).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Training as an Embassy task: it gives way to the others after every sample.
+//! Training as an Embassy task, which yields to the others after every sample.
 #![no_std]
 #![no_main]
 
@@ -20,7 +20,7 @@ async fn main(spawner: Spawner) {
     {
         spawner.spawn(task);
     }
-    // The product's own work: here, a light.
+    // The product's own work, here a light.
     let mut light = Output::new(p.P0_13, Level::Low, OutputDrive::Standard);
     loop {
         light.toggle();

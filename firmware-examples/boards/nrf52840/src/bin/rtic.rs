@@ -1,4 +1,4 @@
-//! Training as an RTIC task of the lowest priority: the others interrupt it within a sample.
+//! Training as an RTIC task of the lowest priority. The others interrupt it within a sample.
 #![no_std]
 #![no_main]
 
@@ -28,7 +28,7 @@ mod app {
         run(chip).await;
     }
 
-    /// The product's own work: here, a light.
+    /// The product's own work, here a light.
     #[task(priority = 2)]
     async fn light(_: light::Context, mut light: Output<'static>) {
         loop {
