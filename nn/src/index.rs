@@ -45,7 +45,7 @@ pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -
     for block in x.chunks_exact((axis * inner).max(1)) {
         for (index, row) in indices.iter().zip(&mut rows) {
             let start = along.place(*index)? * inner;
-            for (out, x) in row.iter_mut().zip(block.iter().skip(start)) {
+            for (out, x) in row.iter_mut().zip(block.get(start..).unwrap_or_default()) {
                 *out = *x;
             }
         }

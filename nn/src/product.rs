@@ -2,6 +2,7 @@
 //!
 //! Operands are read at strides, so transposes cost nothing.
 
+use crate::sum::BLOCK;
 use crate::tile::{self, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::{Error, Walk, check};
 
@@ -129,6 +130,9 @@ pub(crate) fn side_by_side<L: Lanes>(
     (lanes, columns, column_step): (&impl Rows, usize, usize),
     out: &mut [f32],
 ) {
+    if count == 1 && lanes.is_in_place() {
+        return one_row(terms, rows, (lanes, columns, column_step), out);
+    }
     tile::product::<L>(
         (0, count, columns, terms),
         rows,
@@ -149,6 +153,30 @@ pub(crate) fn side_by_side<L: Lanes>(
             }
         },
     );
+}
+
+/// One row times a matrix whose rows lie in order: a panel would be packed for one use.
+#[inline(always)]
+fn one_row(
+    terms: usize,
+    row: &impl Rows,
+    (lanes, columns, column_step): (&impl Rows, usize, usize),
+    out: &mut [f32],
+) {
+    let (mut buffer, mut other) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
+    for term in (0..terms).step_by(BLOCK) {
+        let count = BLOCK.min(terms - term);
+        let factors = row.block(0, term, count, &mut buffer);
+        for column in 0..columns {
+            let mut sum = 0.0f32;
+            for (factor, x) in factors.iter().zip(lanes.block(column, term, count, &mut other)) {
+                sum += factor * x;
+            }
+            if let Some(out) = out.get_mut(column.wrapping_mul(column_step)) {
+                *out = if term == 0 { sum } else { *out + sum };
+            }
+        }
+    }
 }
 
 /// The outer product of `left` and `right`, in row-major order, handed to `take` a piece of a row at a time.

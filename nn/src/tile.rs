@@ -11,6 +11,8 @@ pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
     const COUNT: usize;
     /// Zero in every lane.
     const ZERO: Self;
+    /// Up to this number of columns, separate sums are faster than lanes.
+    const FEW: usize;
 
     /// The first [`COUNT`](Self::COUNT) values of `x`. `None` if it is shorter.
     fn first_of(x: &[f32]) -> Option<&Self>;
@@ -30,6 +32,7 @@ pub type Wide = [f32; 16];
 impl Lanes for Narrow {
     const COUNT: usize = 8;
     const ZERO: Self = [0.0; 8];
+    const FEW: usize = 2;
 
     #[inline(always)]
     fn first_of(x: &[f32]) -> Option<&Self> {
@@ -59,6 +62,7 @@ impl Lanes for Narrow {
 impl Lanes for Wide {
     const COUNT: usize = 16;
     const ZERO: Self = [0.0; 16];
+    const FEW: usize = 0;
 
     #[inline(always)]
     fn first_of(x: &[f32]) -> Option<&Self> {
@@ -85,6 +89,12 @@ pub type Panel<L> = [L; BLOCK];
 pub trait Rows {
     /// `count` factors of row `row` from term `first` on: at most [`BLOCK`]. They may lie in `buffer`.
     fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32];
+
+    /// Returns true if [`block`](Self::block) returns factors in place.
+    #[inline(always)]
+    fn is_in_place(&self) -> bool {
+        false
+    }
 
     /// Writes the panel whose columns are these rows.
     #[inline(always)]
@@ -122,6 +132,11 @@ impl Rows for Strided<'_> {
             *buffer = *x;
         }
         buffer
+    }
+
+    #[inline(always)]
+    fn is_in_place(&self) -> bool {
+        self.term_stride == 1
     }
 
     #[inline(always)]
@@ -184,16 +199,24 @@ pub fn product<L: Lanes>(
             pack(place, &mut panel);
             for row in 0..rows {
                 let factors = left.block(first.wrapping_add(row), term, place.terms, &mut buffer);
-                store(row, place, &block_sums(factors, &panel));
+                store(row, place, &block_sums(factors, &panel, place.columns));
             }
         }
     }
 }
 
-/// The sums over a block of `factors`, one a column.
+/// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes have any value.
 #[inline(always)]
-pub fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
+fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>, columns: usize) -> L {
     let mut sums = L::ZERO;
+    if columns <= L::FEW {
+        for (lane, sum) in sums.as_mut().iter_mut().enumerate().take(columns) {
+            for (factor, columns) in factors.iter().zip(panel) {
+                *sum += factor * columns.as_ref().get(lane).copied().unwrap_or_default();
+            }
+        }
+        return sums;
+    }
     for (factor, columns) in factors.iter().zip(panel) {
         sums.add_product(*factor, columns);
     }
