@@ -359,6 +359,19 @@ fn quantise<'a, W: Word>(
     total
 }
 
+/// Returns `Σ q_i²` (saturating) as [`quantise`] does, and adds nothing.
+#[inline(always)]
+fn squares(units: u32, scale: f32, grads: &[f32]) -> u64 {
+    let unit = units as f32;
+    let mut total = 0u64;
+    for grad in grads {
+        let size = (grad * scale).abs();
+        let magnitude = u64::from(truncate(if size > unit { unit } else { size }));
+        total = total.saturating_add(magnitude * magnitude);
+    }
+    total
+}
+
 /// Quantises at most `RUN` coordinates, as [`quantise`] does.
 #[inline(always)]
 fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [SumWord<W>]) -> u64 {

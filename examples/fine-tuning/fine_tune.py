@@ -24,7 +24,7 @@ TOKENS = 24
 EPSILON = "3"
 # Excerpts in a batch of the warm-up.
 BATCH = 32
-# Epsilon of the head and of the run after it. The budget file composes both and refuses more than EPSILON.
+# Epsilon of the head and of the next run. The budget file composes both and refuses more than EPSILON.
 FIRST, SECOND = "2", "2.3"
 HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 8192 --epochs 40 --average 0.5 --physical-batch 256".split()
 # The upper half of the encoder is trained after the head. The lower half is computed once.

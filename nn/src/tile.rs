@@ -199,24 +199,35 @@ pub fn product<L: Lanes>(
             pack(place, &mut panel);
             for row in 0..rows {
                 let factors = left.block(first.wrapping_add(row), term, place.terms, &mut buffer);
-                store(row, place, &block_sums(factors, &panel, place.columns));
+                if place.columns <= L::FEW {
+                    store(row, place, &few_sums(factors, &panel, place.columns));
+                } else {
+                    store(row, place, &block_sums(factors, &panel));
+                }
             }
         }
     }
 }
 
-/// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes have any value.
+/// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes are 0.
+// A function of its own: the iterator takes the address of the sums, so the compiler would keep those of all lanes in memory.
 #[inline(always)]
-fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>, columns: usize) -> L {
+fn few_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>, columns: usize) -> L {
     let mut sums = L::ZERO;
-    if columns <= L::FEW {
-        for (lane, sum) in sums.as_mut().iter_mut().enumerate().take(columns) {
-            for (factor, columns) in factors.iter().zip(panel) {
-                *sum += factor * columns.as_ref().get(lane).copied().unwrap_or_default();
-            }
+    for (lane, sum) in sums.as_mut().iter_mut().enumerate().take(columns) {
+        let mut alone = 0.0f32;
+        for (factor, columns) in factors.iter().zip(panel) {
+            alone += factor * columns.as_ref().get(lane).copied().unwrap_or_default();
         }
-        return sums;
+        *sum = alone;
     }
+    sums
+}
+
+/// Returns the sums over a block of `factors`, one for each column.
+#[inline(always)]
+fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
+    let mut sums = L::ZERO;
     for (factor, columns) in factors.iter().zip(panel) {
         sums.add_product(*factor, columns);
     }

@@ -8,31 +8,28 @@
 //!
 //! ```text
 //! 1. Σ g_i² in floats, of the whole first; not finite: nothing is added
-//! 2. Σ q_i² in integers, of a scratch; above u²: shrink the scale, and again
-//! 3. q_i is added, and Σ q_i² counted again as it goes
+//! 2. Σ q_i² in integers; above u²: shrink the scale, and again
+//! 3. q_i is added, and Σ q_i² counted again as it goes; above u²: the last segment is subtracted
 //! ```
 //!
 //! # Privacy
 //!
-//! The bound does not depend on the producer. Pass 3 adds a block of coordinates only if the sum of squares, including
-//! the block, is at most `u²`. The contribution of one sample therefore has an exact norm of at most `C`, whatever the
-//! producer yields.
+//! The bound does not depend on the producer. Pass 3 keeps a segment of coordinates only if the sum of squares, including
+//! the segment, is at most `u²`. Otherwise it subtracts the same segment again and stops. The contribution of one sample
+//! therefore has an exact norm of at most `C`, whatever the producer yields.
 //!
 //! If pass 3 yields other values than pass 2, `Σ q_i²` or the length reveals it, unless both agree. The sample was then
 //! added in part and must not be added again. The caller ends the step without a release.
 //!
 //! # Memory
 //!
-//! A block of rounded coordinates on the stack: 64 words, and 16 on devices.
+//! None beyond the sum.
 
-use super::{Grid, OnGrid, Word, quantise};
+use super::{Grid, OnGrid, Word, quantise, squares};
 use crate::clip::{Clip, Layer, Segments};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::SumOfSquares;
 use crate::private::SumWord;
-
-/// Number of coordinates rounded at a time.
-const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// Cause that kept a sample from being added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,29 +62,15 @@ impl Stream<'_> {
         }
     }
 
-    /// Rounds a layer and passes each block with its squares to `take`, until `take` returns false. Fails if the
-    /// coordinates are not finite or their number changed.
+    /// Passes the segments of a layer to `take`, until it returns false. Fails if it does, or if the coordinates are not
+    /// finite or their number changed.
     // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn round<W: Word>(
-        &mut self,
-        (from, len): (usize, usize),
-        (units, scale): (u32, f32),
-        take: &mut dyn FnMut(&[SumWord<W>], u64) -> bool,
-    ) -> Result<(), StreamError> {
+    fn each(&mut self, (from, len): (usize, usize), take: &mut dyn FnMut(&[f32]) -> bool) -> Result<(), StreamError> {
         let mut is_right = true;
-        let all = self.pass(from, len, &mut |segment| {
-            for grads in segment.chunks(BLOCK) {
-                // The finite norm excludes such values. A product with them has no bound.
-                is_right = is_right && grads.iter().all(|grad| grad.is_finite());
-                if !is_right {
-                    return;
-                }
-                let mut words = [SumWord(W::default()); BLOCK];
-                let squares = quantise(units, scale, core::iter::once(grads), &mut words);
-                let (rounded, _) = words.split_at(grads.len().min(BLOCK));
-                is_right = take(rounded, squares);
-            }
+        let all = self.pass(from, len, &mut |grads| {
+            // The finite norm excludes such values. A product with them has no bound.
+            is_right = is_right && grads.iter().all(|grad| grad.is_finite()) && take(grads);
         });
         if is_right && all == self.dim { Ok(()) } else { Err(StreamError::Changed) }
     }
@@ -110,8 +93,8 @@ impl Stream<'_> {
         let place = (from, layer.len);
         let expected = loop {
             let mut total = 0u64;
-            self.round::<W>(place, (units, scale), &mut |_, squares| {
-                total = total.saturating_add(squares);
+            self.each(place, &mut |grads| {
+                total = total.saturating_add(squares(units, scale, grads));
                 true
             })?;
             if total <= bound {
@@ -121,17 +104,18 @@ impl Stream<'_> {
             shrink *= 2.0;
         };
         let (mut total, mut rest) = (0u64, sum);
-        self.round::<W>(place, (units, scale), &mut |rounded, squares| {
-            total = total.saturating_add(squares);
-            if total > bound || rounded.len() > rest.len() {
+        self.each(place, &mut |grads| {
+            if grads.len() > rest.len() {
                 return false;
             }
-            let (here, after) = core::mem::take(&mut rest).split_at_mut(rounded.len());
-            for (sum, word) in here.iter_mut().zip(rounded) {
-                sum.0 = sum.0.wrapping_add(word.0);
-            }
+            let (here, after) = core::mem::take(&mut rest).split_at_mut(grads.len());
+            total = total.saturating_add(quantise(units, scale, core::iter::once(grads), here));
             rest = after;
-            true
+            if total > bound {
+                // Truncation is symmetric, so this subtracts exactly what was added.
+                quantise(units, -scale, core::iter::once(grads), here);
+            }
+            total <= bound
         })?;
         if total == expected { Ok(()) } else { Err(StreamError::Changed) }
     }
