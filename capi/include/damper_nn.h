@@ -99,6 +99,16 @@ damper_status damper_nn_clip(const float *x, float *out, size_t len, float low, 
 DAMPER_MUST_USE
 damper_status damper_nn_leaky_relu(const float *x, float *out, size_t len, float slope);
 
+/* Functions that replace each entry of `x`, and a gate that replaces each entry of `grad` by 0 if that of `x` is not above 0. */
+DAMPER_MUST_USE
+damper_status damper_nn_relu_in_place(float *x, size_t len);
+DAMPER_MUST_USE
+damper_status damper_nn_sigmoid_in_place(float *x, size_t len);
+DAMPER_MUST_USE
+damper_status damper_nn_tanh_in_place(float *x, size_t len);
+DAMPER_MUST_USE
+damper_status damper_nn_gate_in_place(const float *x, float *grad, size_t len);
+
 /* Elementwise functions of two operands that the walk reads. */
 #define DAMPER_NN_PAIR(name, from, to) \
   DAMPER_MUST_USE damper_status damper_nn_##name(const damper_nn_walk2 *walk, const from *a, const from *b, to *out)

@@ -135,6 +135,27 @@ macro_rules! reductions {
     };
 }
 
+/// Functions that replace each entry.
+macro_rules! unaries_in_place {
+    ($($name:ident $op:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(x: *mut f32, len: usize) -> Status {
+            // SAFETY: the contract of the header.
+            let run = || {
+                elementwise::unary_in_place(Unary::$op, unsafe { output_alone(x, len)? });
+                Ok(())
+            };
+            status(run())
+        }
+    )*};
+}
+
+unaries_in_place! {
+    damper_nn_relu_in_place Relu;
+    damper_nn_sigmoid_in_place Sigmoid;
+    damper_nn_tanh_in_place Tanh;
+}
+
 unaries! {
     damper_nn_abs Abs;
     damper_nn_ceil Ceil;
@@ -235,6 +256,7 @@ reductions! {
 }
 
 kernels! {
+    damper_nn_gate_in_place(x: [f32; len], => grad: [f32; len], len: usize) elementwise::gate_in_place(x, grad);
     damper_nn_clip(x: [f32; len], => out: [f32; len], len: usize, low: f32, high: f32)
         elementwise::unary(Unary::Clip { low, high }, x, out);
     damper_nn_leaky_relu(x: [f32; len], => out: [f32; len], len: usize, slope: f32)

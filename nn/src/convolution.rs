@@ -47,7 +47,7 @@ impl KernelStrides {
         Self { output: window.group_channels().wrapping_mul(taps), channel: taps, tap: 1 }
     }
 
-    /// `[*taps, channels / groups, outputs]`: the order in which [`transposed_wide`] reads.
+    /// `[*taps, channels / groups, outputs]`: the order in which [`transposed`] reads.
     #[must_use]
     pub fn taps_first(window: &Window) -> Self {
         let tap = window.group_channels().wrapping_mul(window.outputs);

@@ -54,6 +54,75 @@ pub enum Unary {
     Tanh,
 }
 
+/// Runs `$run` with the function of `$op`.
+macro_rules! with_unary {
+    ($op:expr, $run:ident($($with:expr),*)) => {
+        match $op {
+            Unary::Abs => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| f32::from_bits(x.to_bits() & 0x7fff_ffff),
+            ),
+            Unary::Ceil => $run($($with,)* libm::ceilf),
+            Unary::Clip { low, high } => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| {
+                    let raised = if x < low { low } else { x };
+                    if raised > high { high } else { raised }
+                },
+            ),
+            Unary::Cos => $run($($with,)* libm::cosf),
+            Unary::Erf => $run($($with,)* libm::erff),
+            Unary::Exp => $run($($with,)* libm::expf),
+            Unary::Floor => $run($($with,)* libm::floorf),
+            Unary::LeakyRelu { slope } => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| if x < 0.0 { slope * x } else { x },
+            ),
+            Unary::Log => $run($($with,)* libm::logf),
+            Unary::Neg => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| -x,
+            ),
+            Unary::Reciprocal => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| 1.0 / x,
+            ),
+            Unary::Relu => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| if x < 0.0 { 0.0 } else { x },
+            ),
+            Unary::Round => $run($($with,)* libm::rintf),
+            Unary::Sigmoid => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| 1.0 / (1.0 + libm::expf(-x)),
+            ),
+            Unary::Sign => $run(
+                $($with,)*
+                #[inline(always)]
+                |x| {
+                    if x > 0.0 {
+                        1.0
+                    } else if x < 0.0 {
+                        -1.0
+                    } else {
+                        x * 0.0
+                    }
+                },
+            ),
+            Unary::Sin => $run($($with,)* libm::sinf),
+            Unary::Sqrt => $run($($with,)* libm::sqrtf),
+            Unary::Tanh => $run($($with,)* libm::tanhf),
+        }
+    };
+}
+
 /// `op` of each entry of `x`, into `out` of the same length.
 ///
 /// # Errors
@@ -61,76 +130,34 @@ pub enum Unary {
 /// The lengths differ.
 #[inline(always)]
 pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
-    match op {
-        Unary::Abs => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| f32::from_bits(x.to_bits() & 0x7fff_ffff),
-        ),
-        Unary::Ceil => map(x, out, libm::ceilf),
-        Unary::Clip { low, high } => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| {
-                let raised = if x < low { low } else { x };
-                if raised > high { high } else { raised }
-            },
-        ),
-        Unary::Cos => map(x, out, libm::cosf),
-        Unary::Erf => map(x, out, libm::erff),
-        Unary::Exp => map(x, out, libm::expf),
-        Unary::Floor => map(x, out, libm::floorf),
-        Unary::LeakyRelu { slope } => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| if x < 0.0 { slope * x } else { x },
-        ),
-        Unary::Log => map(x, out, libm::logf),
-        Unary::Neg => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| -x,
-        ),
-        Unary::Reciprocal => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| 1.0 / x,
-        ),
-        Unary::Relu => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| if x < 0.0 { 0.0 } else { x },
-        ),
-        Unary::Round => map(x, out, libm::rintf),
-        Unary::Sigmoid => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| 1.0 / (1.0 + libm::expf(-x)),
-        ),
-        Unary::Sign => map(
-            x,
-            out,
-            #[inline(always)]
-            |x| {
-                if x > 0.0 {
-                    1.0
-                } else if x < 0.0 {
-                    -1.0
-                } else {
-                    x * 0.0
-                }
-            },
-        ),
-        Unary::Sin => map(x, out, libm::sinf),
-        Unary::Sqrt => map(x, out, libm::sqrtf),
-        Unary::Tanh => map(x, out, libm::tanhf),
+    with_unary!(op, map(x, out))
+}
+
+/// Replaces each entry of `x` by `op` of it.
+#[inline(always)]
+pub fn unary_in_place(op: Unary, x: &mut [f32]) {
+    with_unary!(op, map_in_place(x));
+}
+
+/// Replaces each entry of `grad` by [`Binary::Gate`] of the entry of `x` and itself.
+///
+/// # Errors
+///
+/// The lengths differ.
+#[inline(always)]
+pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
+    check(x.len() == grad.len())?;
+    for (grad, x) in grad.iter_mut().zip(x) {
+        *grad = if *x > 0.0 { *grad } else { 0.0 };
+    }
+    Ok(())
+}
+
+/// Replaces each entry of `x` by `f` of it.
+#[inline(always)]
+fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
+    for x in x {
+        *x = f(*x);
     }
 }
 

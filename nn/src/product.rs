@@ -157,12 +157,7 @@ pub(crate) fn side_by_side<L: Lanes>(
 
 /// One row times a matrix whose rows lie in order: a panel would be packed for one use.
 #[inline(always)]
-fn one_row(
-    terms: usize,
-    row: &impl Rows,
-    (lanes, columns, column_step): (&impl Rows, usize, usize),
-    out: &mut [f32],
-) {
+fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (&impl Rows, usize, usize), out: &mut [f32]) {
     let (mut buffer, mut other) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
     for term in (0..terms).step_by(BLOCK) {
         let count = BLOCK.min(terms - term);

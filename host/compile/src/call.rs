@@ -5,7 +5,7 @@ use crate::Language;
 use crate::library::Library;
 use crate::schedule::{Source, Step};
 use damper_nn::convolution::KernelStrides;
-use damper_nn::elementwise::Unary;
+use damper_nn::elementwise::{Binary, Unary};
 use damper_nn::index::Along;
 use damper_nn::{Walk, Window};
 use damper_runtime::portable::{Kernel, Kind, Logic};
@@ -34,7 +34,12 @@ impl Library {
         // Of the second operand, which are indices.
         let count = step.reads.get(1).map_or(0, |read| read.len);
         match &step.kernel {
+            Kernel::Unary(op) if step.is_in_place() => self.unary_in_place(*op, (out, len)),
             Kernel::Unary(op) => self.unary(*op, one, (out, len)),
+            Kernel::Binary(Binary::Gate, _) if step.is_in_place() => {
+                let (operands, body) = ("x: &[f32], grad: &mut [f32]", "elementwise::gate_in_place(x, grad)");
+                self.measured("gate_in_place", operands, body, &[one, out], &len.to_string())
+            }
             Kernel::Binary(op, walk) => {
                 let (name, body) = (lower(op), format!("elementwise::binary(Binary::{op:?}, walk, a, b, out)"));
                 self.pair(&name, ("f32", "f32"), &body, walk, one, out)
@@ -153,6 +158,12 @@ impl Library {
         let (name, rust, numbers) = unary(op, self.language);
         let body = format!("elementwise::unary({rust}, x, out)");
         self.measured(&name, "x: &[f32], out: &mut [f32]", &body, &[read, out], &format!("{len}{numbers}"))
+    }
+
+    fn unary_in_place(&mut self, op: Unary, (out, len): (&str, usize)) -> String {
+        let (name, rust, _) = unary(op, self.language);
+        let body = format!("elementwise::unary_in_place({rust}, x);\n    Ok(())");
+        self.measured(&format!("{name}_in_place"), "x: &mut [f32]", &body, &[out], &len.to_string())
     }
 
     fn cast(&mut self, (from, to): (&str, &str), read: &str, out: (&str, usize)) -> String {

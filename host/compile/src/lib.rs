@@ -12,6 +12,7 @@ mod call;
 mod compiled;
 mod error;
 mod expected;
+mod layout;
 mod library;
 mod manifest;
 mod names;

@@ -3,8 +3,10 @@
 //! [`Program`] keeps constants, parameters and samples in its areas. On a device constants stay in flash, and parameters and the sample are
 //! the caller's. So the values that steps write are told apart again and placed anew, by the same plan of memory.
 
+use crate::layout::{Layout, Value};
+use damper_nn::elementwise::{Binary, Unary};
 use damper_onnx::graph::QuantizedTensor;
-use damper_runtime::portable::{Data, Kernel, Kind, Life, Program, ValuePlace, place};
+use damper_runtime::portable::{Data, Kernel, Kind, Program, ValuePlace};
 use std::collections::HashMap;
 
 /// Where an operand is.
@@ -125,12 +127,6 @@ fn intern<T: Copy>(
     all.len() - data.len()
 }
 
-/// A value that a step writes.
-struct Written {
-    kind: Kind,
-    life: Life,
-}
-
 /// What a place holds at a step.
 #[derive(Clone, Copy)]
 enum Holder {
@@ -150,6 +146,27 @@ fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
     }
 }
 
+/// The operand that `kernel` has a form to overwrite.
+fn overwritten(kernel: &Kernel) -> Option<usize> {
+    match kernel {
+        Kernel::Unary(Unary::Relu | Unary::Sigmoid | Unary::Tanh) => Some(0),
+        Kernel::Binary(Binary::Gate, _) => Some(1),
+        _ => None,
+    }
+}
+
+impl Step {
+    /// Returns true if the step overwrites this operand.
+    pub(crate) fn overwrites(&self, read: &Operand) -> bool {
+        *read == self.write
+    }
+
+    /// Returns true if the step overwrites an operand.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.reads.iter().any(|read| self.overwrites(read))
+    }
+}
+
 impl Schedule {
     /// Of `program`, whose constants join `constants`.
     pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
@@ -164,34 +181,32 @@ impl Schedule {
         // Of a step that writes nothing there is nothing to run.
         let steps: Vec<_> =
             program.of_parameters.iter().chain(&program.of_sample).filter(|step| step.write.len > 0).collect();
-        let mut values: Vec<Written> = vec![];
+        let mut values: Vec<Value> = vec![];
         let mut read = vec![];
         for (at, step) in steps.iter().enumerate() {
             let reads: Vec<Option<Holder>> = step.reads.iter().map(|place| holders.get(place).copied()).collect();
-            for holder in reads.iter().flatten() {
-                if let Holder::Written(value) = holder {
-                    values[*value].life.last = at;
-                }
-            }
+            let written = |holder: &Option<Holder>| match holder {
+                Some(Holder::Written(value)) => Some(*value),
+                _ => None,
+            };
+            let of_steps: Vec<usize> = reads.iter().filter_map(written).collect();
+            let over = overwritten(&step.kernel).and_then(|slot| reads.get(slot).and_then(written)).filter(|over| {
+                let is_alone = of_steps.iter().filter(|read| *read == over).count() == 1;
+                is_alone && values[*over].kind == step.write.kind && values[*over].len == step.write.len
+            });
             read.push(reads);
-            holders.insert(step.write, Holder::Written(values.len()));
-            values.push(Written { kind: step.write.kind, life: Life { len: step.write.len, first: at, last: at } });
+            holders.insert(step.write, Holder::Written(at));
+            let (kind, len) = (step.write.kind, step.write.len);
+            values.push(Value { kind, len, reads: of_steps, over, is_output: false });
         }
         let outputs: Vec<_> =
             program.outputs.iter().map(|port| (holders.get(&port.place).copied(), port.place)).collect();
         for (holder, _) in &outputs {
             if let Some(Holder::Written(value)) = holder {
-                values[*value].life.last = steps.len();
+                values[*value].is_output = true;
             }
         }
-        let mut starts = vec![0; values.len()];
-        let areas = [Kind::F32, Kind::I64, Kind::Bool].map(|kind| {
-            let of_kind: Vec<usize> = (0..values.len()).filter(|value| values[*value].kind == kind).collect();
-            let lives: Vec<Life> = of_kind.iter().map(|value| values[*value].life).collect();
-            let (places, whole) = place(&lives, 1);
-            of_kind.iter().zip(places).for_each(|(value, start)| starts[*value] = start);
-            whole
-        });
+        let Layout { order, starts, areas } = Layout::smallest(&values);
         let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len };
         let mut operand = |holder: Option<Holder>, place: &ValuePlace, may_be_quantized: bool| match holder {
             Some(Holder::Constant(at)) => {
@@ -207,7 +222,8 @@ impl Schedule {
             None => in_memory(place.kind, 0, 0),
         };
         let outputs = outputs.iter().map(|(holder, place)| operand(*holder, place, false)).collect();
-        let step = |(at, step): (usize, &&damper_runtime::portable::ProgramStep)| {
+        let step = |at: usize| {
+            let step = steps[at];
             let reads = read[at].iter().zip(&step.reads).enumerate();
             Step {
                 node: step.node.clone(),
@@ -218,6 +234,6 @@ impl Schedule {
                 write: in_memory(step.write.kind, starts[at], step.write.len),
             }
         };
-        Self { steps: steps.iter().enumerate().map(step).collect(), outputs, areas }
+        Self { steps: order.into_iter().map(step).collect(), outputs, areas }
     }
 }

@@ -33,6 +33,9 @@ fn functions_match_f64() {
     for (op, want) in cases {
         let mut out = std::vec![0.0; x.len()];
         unary(op, &x, &mut out).unwrap();
+        let mut in_place = x.clone();
+        unary_in_place(op, &mut in_place);
+        assert!(in_place.iter().zip(&out).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()));
         for (x, got) in x.iter().zip(&out) {
             let want = want(f64::from(*x));
             let near = (f64::from(*got) - want).abs() <= 4e-7 * want.abs() + 1e-37;
@@ -53,7 +56,8 @@ fn arithmetic_matches_single_operations() {
     let turned = Walk::new(&[n, n], [&[1, n as isize], &[0, 1]], [0, 0]).unwrap();
     let all: Vec<f32> = (0..n * n).map(|at| UNUSUAL[at / n]).collect();
     type Case = (Binary, fn(f32, f32) -> f32);
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
+        (Binary::Gate, |a, b| if a > 0.0 { b } else { 0.0 }),
         (Binary::Add, |a, b| a + b),
         (Binary::Div, |a, b| a / b),
         (Binary::Mul, |a, b| a * b),
@@ -106,4 +110,15 @@ fn choices_take_one_side() {
     let walk = Walk::broadcast(&[2], [&[2], &[2]]).unwrap();
     whole(Whole::Div, &walk, &[7, i64::MIN], &[0, -1], &mut out).unwrap();
     assert_eq!(out, [0, i64::MIN]);
+}
+
+#[test]
+fn gate_in_place_has_the_bits_of_gate() {
+    let grads: Vec<f32> = UNUSUAL.into_iter().rev().collect();
+    let walk = Walk::broadcast(&[12], [&[12], &[12]]).unwrap();
+    let (mut want, mut got) = ([0.0; 12], grads.clone());
+    binary(Binary::Gate, &walk, &UNUSUAL, &grads, &mut want).unwrap();
+    gate_in_place(&UNUSUAL, &mut got).unwrap();
+    assert!(got.iter().zip(want).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()));
+    assert_eq!(gate_in_place(&UNUSUAL, &mut got[1..]), Err(Error::Length));
 }

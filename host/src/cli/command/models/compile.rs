@@ -68,6 +68,9 @@ pub(in crate::cli) fn run(args: &CompileArgs) -> Result<(), Failure> {
     if !is_free(out) {
         return Err(Failure::in_file(out, "is there and no empty folder; name another `out`"));
     }
+    if options.checkpoint_activations {
+        return Err(Failure::usage("`checkpoint_activations` is of training on a host; leave it out"));
+    }
     let (Loaded { model: proto, warnings, .. }, graph_options) = options.load(model)?;
     warnings.iter().for_each(|warning| warn(warning));
     let graph = Graph::from_model(&proto, &graph_options).map_err(|error| Failure::of_file(model, error))?;
