@@ -52,8 +52,8 @@ impl<const D: usize> Blt<D> {
         Err(ConfigError::new("scales over decays", "at most 1 in all"))
     }
 
-    /// Returns true if `Σ ω_i/θ_i ≤ 1`, exactly. Then c does not increase, and the entries of the inverse sum to at
-    /// most 2.
+    /// Returns true if `Σ ω_i/θ_i ≤ 1`, exactly. Then c does not increase, and the absolute entries of the
+    /// inverse sum to at most 2.
     fn is_bounded(&self) -> bool {
         // Below 4·2¹²⁰.
         let others = |i: usize| {
