@@ -145,8 +145,8 @@ fn long_sums_have_the_same_bits() {
     }
 }
 
-// Infinity and NaN in weights and gradients meet padding, so the same outputs are NaN. Zeros have the sign that the
-// reference gives them.
+// With infinity and NaN in the operands and padding around the image, the same outputs are NaN. Zeros have the sign
+// that the reference gives them.
 #[test]
 fn unusual_values_meet_the_pads() {
     let mut random = Random(21);
