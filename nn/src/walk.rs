@@ -118,7 +118,7 @@ impl<const N: usize> Walk<N> {
         self.len
     }
 
-    /// Returns true if there are no positions.
+    /// Returns true if the walk is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

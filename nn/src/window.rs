@@ -22,7 +22,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Axis with one element and one window. It is the first axis of a one-dimensional image.
+    /// Axis with one element and one window. It is the first axis of an image of one dimension.
     pub const POINT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 };
 
     /// Returns the index of tap `tap` of window `window`. Outside the image, it is not less than the extent.

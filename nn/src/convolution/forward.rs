@@ -105,7 +105,7 @@ fn plane(window: &Window, image: &[f32], (kernel, row): (&impl Rows, usize), out
     true
 }
 
-/// Adds `factor · x` to `out`, each with its own stride, up to the end of the shorter one.
+/// Adds `factor · x` to `out`, each with its own stride, until the shorter slice ends.
 #[inline(always)]
 pub(super) fn add_scaled(out: &mut [f32], out_stride: usize, factor: f32, x: &[f32], x_stride: usize) {
     if out_stride == 1 && x_stride == 1 {
