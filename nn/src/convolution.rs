@@ -11,7 +11,7 @@
 //! - [`kernel_grad`]: over `p` in the order of sums. A tap outside the image adds a term `gradient · 0`.
 //!
 //! Each kernel computes several windows, entries or taps at once: [`Narrow`](crate::Narrow) on a microcontroller and
-//! [`Wide`](crate::Wide) on a processor with SIMD, with the same bits. A one-dimensional image has height 1
+//! [`Wide`](crate::Wide) on a processor with SIMD, with the same bits. An image of one dimension has height 1
 //! ([`Axis::POINT`](crate::Axis::POINT)).
 
 mod forward;
