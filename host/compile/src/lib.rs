@@ -1,4 +1,5 @@
-//! Compiles a network with its loss into a crate or C99 files that train it privately, without an operating system or a heap.
+//! Compiles a network with its loss into a crate or C99 files that train it privately, without an operating system or
+//! a heap.
 //!
 //! ```text
 //! Graph ─ grad ─► GradGraph ─ Program (damper-runtime's, of one sample) ─► Schedule ─► source

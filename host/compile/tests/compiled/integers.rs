@@ -46,8 +46,8 @@ fn compile(name: &str, model: &ModelProto, to: &CompileOptions) -> Compiled {
 
 /// Returns a network with integer weights in forms that other tools write.
 ///
-/// It has a table of bytes with a zero point per column, a product with a single-scale weight on the left, bytes with a
-/// scale per row, and a bias of 32-bit integers.
+/// It has a table of bytes with a zero point per column, and a product with a single-scale weight on the left. It also
+/// has bytes with a scale per row, and a bias of 32-bit integers.
 fn foreign(random: &mut Random) -> ModelProto {
     let mut initializer = vec![];
     let mut integers = |name: &str, data_type: DataType, dims: &[i64]| {
