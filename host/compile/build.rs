@@ -1,4 +1,4 @@
-//! Lists the sources of the crates that a compiled network uses, so that the command carries them.
+//! Lists the sources of the crates that a compiled network uses, to embed them in the command.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -23,7 +23,7 @@ fn main() {
     fs::write(out.join("sources.rs"), list).expect("the build folder can be written");
 }
 
-/// The Rust files below `folder`, less those of tests alone.
+/// Collects the Rust files below `folder`, except files of tests.
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the sources are there").flatten() {
         let path = entry.path();

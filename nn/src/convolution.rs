@@ -1,15 +1,18 @@
-//! Convolutions of lines and planes, their gradient by the image and by the kernel, for one sample.
+//! One- and two-dimensional convolutions of one sample, and their gradients with respect to the image and the kernel.
 //!
-//! Orders of sums (`c` a channel of the image in its group, `(i, j)` a tap, `o` a channel of the output, `p` a window, row-major):
+//! Order of sums (`c` is a channel of the image in its group, `(i, j)` a tap, `o` a channel of the output, `p` a
+//! window, row-major):
 //!
-//! - [`forward`]: over `(c, i, j)`, the last fastest, in the [order of sums](crate::sum). A tap outside the image is a term `weight · 0`.
-//!   The bias is added last.
-//! - [`transposed`]: for each tap that meets the entry, over `o` in the order of sums; these sums are added one after the other, in the order
-//!   of the taps, onto +0. A tap that meets no window is no term. The bias is added last.
-//! - [`kernel_grad`]: over `p` in the order of sums. A tap outside the image is a term `gradient · 0`.
+//! - [`forward`]: over `(c, i, j)`, the last fastest, in the [order of sums](crate::sum). A tap outside the image adds
+//!   a term `weight · 0`. The bias is added last.
+//! - [`transposed`]: for each tap that meets the entry, a sum over `o` in the order of sums. These sums are added one
+//!   after another, in the order of the taps, starting from +0. A tap that meets no window adds no term. The bias is
+//!   added last.
+//! - [`kernel_grad`]: over `p` in the order of sums. A tap outside the image adds a term `gradient · 0`.
 //!
-//! Each computes several windows, entries or taps at once, [`Narrow`](crate::Narrow) on a microcontroller and [`Wide`](crate::Wide) on a
-//! processor with vectors, with the same bits. A line is a plane of height 1 ([`Axis::POINT`](crate::Axis::POINT)).
+//! Each kernel computes several windows, entries or taps at once: [`Narrow`](crate::Narrow) on a microcontroller and
+//! [`Wide`](crate::Wide) on a processor with SIMD, with the same bits. An image of one dimension has height 1
+//! ([`Axis::POINT`](crate::Axis::POINT)).
 
 mod forward;
 mod kernel_grad;
@@ -27,27 +30,27 @@ pub(crate) use transposed::transposed_by;
 
 use crate::window::Window;
 
-/// How a kernel lies: from one channel of the output to the next, one channel of the image in its group, one tap.
+/// Strides of a kernel's axes: output channel, image channel of the group, tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct KernelStrides {
-    /// From one channel of the output to the next.
+    /// Distance between output channels.
     pub output: usize,
-    /// From one channel of the image in its group to the next.
+    /// Distance between image channels of a group.
     pub channel: usize,
-    /// From one tap to the next.
+    /// Distance between taps.
     pub tap: usize,
 }
 
 impl KernelStrides {
-    /// `[outputs, channels / groups, *taps]`, as ONNX has it.
+    /// Returns the strides of `[outputs, channels / groups, *taps]`, the layout of ONNX.
     #[must_use]
     pub fn onnx(window: &Window) -> Self {
         let taps = window.taps();
         Self { output: window.group_channels().wrapping_mul(taps), channel: taps, tap: 1 }
     }
 
-    /// `[*taps, channels / groups, outputs]`: the order in which [`transposed`] reads.
+    /// Returns the strides of `[*taps, channels / groups, outputs]`, the order in which [`transposed`] reads.
     #[must_use]
     pub fn taps_first(window: &Window) -> Self {
         let tap = window.group_channels().wrapping_mul(window.outputs);
@@ -55,7 +58,7 @@ impl KernelStrides {
     }
 }
 
-/// Row `at` of a channel; nothing outside.
+/// Returns row `at` of a channel. Empty if the row is outside the image.
 #[inline(always)]
 pub(crate) fn line<'a>(window: &Window, channel: &'a [f32], at: usize) -> &'a [f32] {
     let [height, width] = window.axes;

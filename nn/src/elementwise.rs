@@ -1,35 +1,35 @@
-//! One output for each position: functions, arithmetic, comparisons and choices, with operands broadcast by a [`Walk`].
+//! Elementwise kernels: functions, arithmetic, comparisons and selection, with operands broadcast by a [`Walk`].
 //!
-//! Each entry is rounded by itself, so there is no order to define. `+ − · ÷` and the square root are rounded correctly; the other functions
-//! have the bits of the pinned `libm`.
+//! Each entry is rounded separately, so no order matters. `+ − · ÷` and the square root are correctly rounded. The
+//! other functions have the bits of the pinned `libm`.
 
 use crate::{Error, Walk, check};
 
-/// A function of one number.
+/// Function of one value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Unary {
     /// `|x|`.
     Abs,
-    /// The least whole number not below `x`.
+    /// `⌈x⌉`.
     Ceil,
-    /// `x` between two bounds, NaN where it is NaN.
+    /// `x` clamped to two bounds. NaN stays NaN.
     Clip {
-        /// The lower bound.
+        /// Lower bound.
         low: f32,
-        /// The upper one, which wins where it is below the lower.
+        /// Upper bound. It takes precedence if it is less than the lower bound.
         high: f32,
     },
     /// Cosine.
     Cos,
-    /// The error function.
+    /// Error function.
     Erf,
     /// `eˣ`.
     Exp,
-    /// The largest whole number not above `x`.
+    /// `⌊x⌋`.
     Floor,
-    /// `x`, or `slope · x` below 0.
+    /// `x` if `x ≥ 0`, else `slope · x`.
     LeakyRelu {
-        /// The slope below 0.
+        /// Slope for negative `x`.
         slope: f32,
     },
     /// Natural logarithm.
@@ -38,13 +38,13 @@ pub enum Unary {
     Neg,
     /// `1 / x`.
     Reciprocal,
-    /// `x`, or 0 below 0. NaN stays.
+    /// `x` if `x ≥ 0`, else 0. NaN stays NaN.
     Relu,
-    /// The nearest whole number, the even one of two.
+    /// Nearest integer, ties to even.
     Round,
     /// `1 / (1 + e⁻ˣ)`.
     Sigmoid,
-    /// −1, 0 or 1. NaN stays.
+    /// −1, 0 or 1. NaN stays NaN.
     Sign,
     /// Sine.
     Sin,
@@ -123,17 +123,17 @@ macro_rules! with_unary {
     };
 }
 
-/// `op` of each entry of `x`, into `out` of the same length.
+/// Applies `op` to each entry of `x` and writes `out`, which has the same length.
 ///
 /// # Errors
 ///
-/// The lengths differ.
+/// Fails if the lengths differ.
 #[inline(always)]
 pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     with_unary!(op, map(x, out))
 }
 
-/// Replaces each entry of `x` by `op` of it.
+/// Applies `op` to each entry of `x` in place.
 #[inline(always)]
 pub fn unary_in_place(op: Unary, x: &mut [f32]) {
     with_unary!(op, map_in_place(x));
@@ -143,7 +143,7 @@ pub fn unary_in_place(op: Unary, x: &mut [f32]) {
 ///
 /// # Errors
 ///
-/// The lengths differ.
+/// Fails if the lengths differ.
 #[inline(always)]
 pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
     check(x.len() == grad.len())?;
@@ -153,7 +153,7 @@ pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces each entry of `x` by `f` of it.
+/// Applies `f` to each entry of `x` in place.
 #[inline(always)]
 fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
     for x in x {
@@ -161,11 +161,11 @@ fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
     }
 }
 
-/// `f` of each entry of `x`, into `out` of the same length.
+/// Applies `f` to each entry of `x` and writes `out`, which has the same length.
 ///
 /// # Errors
 ///
-/// The lengths differ.
+/// Fails if the lengths differ.
 #[inline(always)]
 pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(), Error> {
     check(x.len() == out.len())?;
@@ -175,18 +175,18 @@ pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(),
     Ok(())
 }
 
-/// A function of two numbers.
+/// Function of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Binary {
     /// `a + b`.
     Add,
     /// `a / b`.
     Div,
-    /// `b` if `a` is above 0, else 0: the gradient of [`Unary::Relu`].
+    /// `b` if `a` is greater than 0, else 0: the gradient of [`Unary::Relu`].
     Gate,
-    /// The larger, `b` where they are equal. NaN where one is.
+    /// Maximum. `b` if they are equal, NaN if either is NaN.
     Max,
-    /// The smaller, `b` where they are equal. NaN where one is.
+    /// Minimum. `b` if they are equal, NaN if either is NaN.
     Min,
     /// `a · b`.
     Mul,
@@ -196,11 +196,11 @@ pub enum Binary {
     Sub,
 }
 
-/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+/// Applies `op` to `a` and `b`, broadcast by `walk`, and writes `out`.
 ///
 /// # Errors
 ///
-/// A slice is shorter than the walk needs, or `out` has another length.
+/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     match op {
@@ -250,21 +250,21 @@ pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32])
     }
 }
 
-/// The larger, `b` where they are equal; NaN where one is.
+/// Returns the maximum. `b` if they are equal, NaN if either is NaN.
 #[inline(always)]
 #[must_use]
 pub fn larger(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// The smaller, `b` where they are equal; NaN where one is.
+/// Returns the minimum. `b` if they are equal, NaN if either is NaN.
 #[inline(always)]
 #[must_use]
 pub fn smaller(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// A comparison: false where an operand is NaN.
+/// Comparison. False if an operand is NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compare {
     /// `a = b`.
@@ -279,11 +279,11 @@ pub enum Compare {
     LessOrEqual,
 }
 
-/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+/// Compares `a` with `b` by `op`, broadcast by `walk`, and writes `out`.
 ///
 /// # Errors
 ///
-/// A slice is shorter than the walk needs, or `out` has another length.
+/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn compare<T: Copy + PartialOrd>(
     op: Compare,
@@ -336,16 +336,16 @@ pub fn compare<T: Copy + PartialOrd>(
     }
 }
 
-/// A function of two whole numbers, which wraps where it overflows.
+/// Function of two integers. Wraps on overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whole {
     /// `a + b`.
     Add,
-    /// `a / b`, towards 0; 0 where `b` is 0.
+    /// `a / b`, rounded towards 0. 0 if `b` is 0.
     Div,
-    /// The larger.
+    /// Maximum.
     Max,
-    /// The smaller.
+    /// Minimum.
     Min,
     /// `a · b`.
     Mul,
@@ -353,11 +353,11 @@ pub enum Whole {
     Sub,
 }
 
-/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+/// Applies `op` to the integers `a` and `b`, broadcast by `walk`, and writes `out`.
 ///
 /// # Errors
 ///
-/// A slice is shorter than the walk needs, or `out` has another length.
+/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -> Result<(), Error> {
     match op {
@@ -377,11 +377,11 @@ pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -
     }
 }
 
-/// `f` of `a` and `b`, broadcast by `walk`, into `out`.
+/// Applies `f` to `a` and `b`, broadcast by `walk`, and writes `out`.
 ///
 /// # Errors
 ///
-/// A slice is shorter than the walk needs, or `out` has another length.
+/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn zip<A: Copy, B: Copy, C>(
     walk: &Walk<2>,
@@ -433,11 +433,11 @@ pub fn zip<A: Copy, B: Copy, C>(
     Ok(())
 }
 
-/// `a` where `condition` holds, else `b`, all broadcast by `walk`, into `out`.
+/// Writes `a` to `out` if `condition` is true, else `b`. All operands are broadcast by `walk`.
 ///
 /// # Errors
 ///
-/// A slice is shorter than the walk needs, or `out` has another length.
+/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn select<T: Copy>(walk: &Walk<3>, condition: &[bool], a: &[T], b: &[T], out: &mut [T]) -> Result<(), Error> {
     check(condition.len() >= walk.needed(0) && a.len() >= walk.needed(1) && b.len() >= walk.needed(2))?;

@@ -1,29 +1,29 @@
-//! Reading and adding at indices: embeddings and their gradients, along one axis.
+//! Gather and scatter along one axis: embeddings and their gradients.
 
 use crate::walk::elements;
 use crate::{Error, check};
 
-/// A tensor `[outer, axis, inner]`, read or written at indices along the axis in the middle. [`Along::new`] checks it.
+/// Shape `[outer, axis, inner]` of a tensor that is indexed along its middle axis. [`Along::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Along {
-    /// Elements of the axes before.
+    /// Number of elements in the axes before it.
     pub outer: usize,
     /// Extent of the axis.
     pub axis: usize,
-    /// Elements of the axes behind.
+    /// Number of elements in the axes after it.
     pub inner: usize,
 }
 
 impl Along {
-    /// `None` where the size overflows.
+    /// Creates the shape. `None` if the size overflows.
     #[must_use]
     pub fn new(outer: usize, axis: usize, inner: usize) -> Option<Self> {
         elements(&[outer, axis, inner])?;
         Some(Self { outer, axis, inner })
     }
 
-    /// The place of an index on the axis; a negative one counts from the end.
+    /// Returns the position of an index on the axis. A negative index counts from the end.
     #[inline(always)]
     pub(crate) fn place(&self, index: i64) -> Result<usize, Error> {
         let index = if index < 0 { index.wrapping_add(self.axis as i64) } else { index };
@@ -31,11 +31,12 @@ impl Along {
     }
 }
 
-/// `Gather`: rows of `x` `[outer, axis, inner]` at `indices` `[n]`, into `out` `[outer, n, inner]`.
+/// Implements `Gather`: reads the rows of `x` `[outer, axis, inner]` at `indices` `[n]` and writes `out`
+/// `[outer, n, inner]`.
 ///
 /// # Errors
 ///
-/// A slice has another length, or an index points outside the axis.
+/// Fails if the length of a slice does not match, or if an index is out of range.
 #[inline(always)]
 pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -53,11 +54,12 @@ pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -
     Ok(())
 }
 
-/// `GatherElements`: `out[o, k, i] = x[o, indices[o, k, i], i]`, with `indices` and `out` `[outer, n, inner]`.
+/// Implements `GatherElements`: `out[o, k, i] = x[o, indices[o, k, i], i]`, with `indices` and `out`
+/// `[outer, n, inner]`.
 ///
 /// # Errors
 ///
-/// A slice has another length, or an index points outside the axis.
+/// Fails if the length of a slice does not match, or if an index is out of range.
 #[inline(always)]
 pub fn gather_elements<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -76,12 +78,14 @@ pub fn gather_elements<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &m
     Ok(())
 }
 
-/// `ScatterElements` with `reduction` add: `out[o, indices[o, k, i], i] += updates[o, k, i]`, with `indices` and `updates`
-/// `[outer, n, inner]` and `out` `[outer, axis, inner]`. Updates are added one after the other in their order: there is no block.
+/// Implements `ScatterElements` with `reduction` add: `out[o, indices[o, k, i], i] += updates[o, k, i]`.
+///
+/// `indices` and `updates` are `[outer, n, inner]`, `out` is `[outer, axis, inner]`. Updates are added one after
+/// another in their order, without blocks.
 ///
 /// # Errors
 ///
-/// A slice has another length, or an index points outside the axis.
+/// Fails if the length of a slice does not match, or if an index is out of range.
 #[inline(always)]
 pub fn scatter_add(along: &Along, indices: &[i64], updates: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -104,7 +108,7 @@ pub fn scatter_add(along: &Along, indices: &[i64], updates: &[f32], out: &mut [f
 mod tests {
     use super::*;
 
-    // Rows, entries and sums at indices of [2, 3, 2], by hand.
+    // Gathered rows, gathered elements and scattered sums of a `[2, 3, 2]` tensor match hand-computed results.
     #[test]
     fn indices_match_hand_results() {
         let along = Along::new(2, 3, 2).unwrap();

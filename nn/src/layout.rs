@@ -1,4 +1,5 @@
-//! Moving numbers: transposes, slices and expansions are copies by a [`Walk`]; concatenation and padding place blocks in a larger tensor.
+//! Data movement. Transposes, slices and expansions are copies by a [`Walk`]. Concatenation and padding write blocks
+//! into a larger tensor.
 
 use crate::{Error, Walk, check};
 
@@ -6,7 +7,7 @@ use crate::{Error, Walk, check};
 ///
 /// # Errors
 ///
-/// `x` is shorter than the walk needs, or `out` has another length.
+/// Fails if `x` is shorter than the walk needs, or if the length of `out` differs from the walk's.
 #[inline(always)]
 pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
     check(x.len() >= walk.needed(0) && out.len() == walk.len())?;
@@ -37,11 +38,12 @@ pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error
     Ok(())
 }
 
-/// `x`, in order, to where `walk` points in `out`: the opposite of [`copy`]. The rest of `out` stays.
+/// Writes the elements of `x`, in order, to the positions of `out` that `walk` visits. It is the inverse of [`copy`].
+/// The rest of `out` is unchanged.
 ///
 /// # Errors
 ///
-/// `out` is shorter than the walk needs, or `x` has another length.
+/// Fails if `out` is shorter than the walk needs, or if the length of `x` differs from the walk's.
 #[inline(always)]
 pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
     check(out.len() >= walk.needed(0) && x.len() == walk.len())?;
@@ -72,7 +74,7 @@ pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Erro
 mod tests {
     use super::*;
 
-    // A transpose with one axis backwards, and the same block placed into a larger tensor.
+    // A transpose with one axis reversed, and the same block written into a larger tensor.
     #[test]
     fn copies_and_places_follow_strides() {
         let turned = Walk::new(&[3, 2], [&[-1, 3]], [2]).unwrap();

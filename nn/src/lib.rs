@@ -1,15 +1,17 @@
-//! The arithmetic of small networks, forward and backward, over slices that the caller owns: the same bits on every target.
+//! Kernels of small networks, forward and backward, over slices that the caller owns. Results have the same bits on
+//! every target.
 //!
-//! - **No heap, no `unsafe`, no panic.** A slice of another length than the shape says is an [`Error`].
-//! - **One defined order of every sum** ([`sum`]), whatever the target, the vectors of the processor and the threads. No product is fused
-//!   with a sum. Functions beyond `+ − · ÷` come from a pinned `libm`.
-//! - **Shapes are values**: small `Copy` structs, checked when `new` makes them. A kernel takes the shape, its operands and its output. Their
-//!   fields are public, so that a compiled network has them as constants: a wrong one gives wrong numbers or an [`Error`], never a panic.
+//! - **No heap, no `unsafe`, no panic.** A slice whose length does not match its shape gives an [`Error`].
+//! - **One defined order of every sum** ([`sum`]). It does not depend on the target, the SIMD width or the number of
+//!   threads. No product is fused with a sum. Functions other than `+ − · ÷` come from a pinned `libm`.
+//! - **Shapes are values**: small `Copy` structs that `new` checks. A kernel takes the shape, its operands and its
+//!   output. The fields are public, so that a compiled network can store shapes as constants. A wrong field gives wrong
+//!   values or an [`Error`], never a panic.
 //!
-//! What is the same where: NaN is NaN on every target, but its payload and sign bit are the processor's.
+//! NaN is NaN on every target, but its payload and sign bit depend on the processor.
 //!
-//! Every kernel is `#[inline(always)]` as far as its inner loop: a caller that compiles for wider vectors (`pulp`, `target_feature`) has
-//! the loops compiled for them, with the same bits.
+//! Every kernel is `#[inline(always)]` down to its inner loop. If the caller is compiled for wider SIMD (`pulp`,
+//! `target_feature`), so are the loops, with the same bits.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,12 +37,12 @@ pub use tile::{Lanes, Narrow, Wide};
 pub use walk::{MAX_RANK, Walk};
 pub use window::{Axis, Window};
 
-/// The arguments of a kernel do not fit together. Any values of the numbers are permitted.
+/// Error of a kernel call with inconsistent arguments. The values of the operands never cause an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// A slice has another length than the shape says.
+    /// A slice's length does not match its shape.
     Length,
-    /// An index points outside its axis.
+    /// An index is out of range for its axis.
     Index,
 }
 
@@ -55,7 +57,7 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// [`Error::Length`] unless `holds`.
+/// Returns [`Error::Length`] unless `holds` is true.
 #[inline(always)]
 fn check(holds: bool) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::Length) }

@@ -1,27 +1,32 @@
-//! Pools over the windows of each channel of a line or a plane. The window's outputs and groups are its channels.
+//! Pooling over the windows of each channel, in one and two dimensions. The window has as many outputs and groups as
+//! channels.
 
 use crate::elementwise::larger;
 use crate::sum::Sum;
 use crate::window::{Window, split};
 use crate::{Error, check};
 
-/// The largest entry of each window of `x` `[channels, H, W]`, NaN where one is, into `out` `[channels, *windows]`. What is outside does not
-/// count; −∞ where all is.
+/// Writes the maximum of each window of `x` `[channels, H, W]` to `out` `[channels, *windows]`.
+///
+/// It is NaN if an entry of the window is NaN. Taps outside the image do not count. A window completely outside gives
+/// −∞.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window says.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn max_pool(window: &Window, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     each(window, x, out, f32::NEG_INFINITY, |most: &mut f32, x| *most = larger(x, *most), |most, _| most)
 }
 
-/// The mean of each window of `x` `[channels, H, W]`, into `out` `[channels, *windows]`: the sum over the taps inside, in the [order of
-/// sums](crate::sum), divided by their count, or by that of all taps where `counts_outside`.
+/// Writes the mean of each window of `x` `[channels, H, W]` to `out` `[channels, *windows]`.
+///
+/// It is the sum over the taps inside the image, in the [order of sums](crate::sum), divided by their count. If
+/// `counts_outside` is true, the divisor is the count of all taps.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window says.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let all = window.taps();
@@ -29,12 +34,14 @@ pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut 
     each(window, x, out, Sum::default(), |sum, x| sum.add(x), mean)
 }
 
-/// The gradient of [`max_pool`] by `x`, of the gradient `dy` `[channels, *windows]`, for windows that tile the image: the first tap that equals
-/// `y` has the window's gradient, or the last if none does. `out` is `[channels, H, W]`.
+/// Computes the gradient of [`max_pool`] with respect to `x`, for windows that tile the image.
+///
+/// `dy` `[channels, *windows]` is the gradient of the output `y`. In each window, the first tap that equals `y` has the
+/// window's gradient. If none does, the last tap has it. `out` is `[channels, H, W]`.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn max_pool_grad(window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]) -> Result<(), Error> {
     check(x.len() == window.input_len() && out.len() == x.len())?;
@@ -68,7 +75,7 @@ pub fn max_pool_grad(window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mu
     Ok(())
 }
 
-/// Folds the taps inside each window, in order.
+/// Folds the taps of each window that are inside the image, in order.
 #[inline(always)]
 fn each<S: Copy>(
     window: &Window,
@@ -80,7 +87,7 @@ fn each<S: Copy>(
 ) -> Result<(), Error> {
     check(x.len() == window.input_len() && out.len() == window.output_len())?;
     let [height, width] = window.axes;
-    // No zip of chunks: compiled for size, its division may be left with a panic.
+    // Does not zip chunks: compiled for size, their division may keep a panic.
     for (channel, out) in out.chunks_mut(window.positions().max(1)).enumerate() {
         let x = x.get(channel.wrapping_mul(window.area())..).unwrap_or_default();
         for (position, out) in out.iter_mut().enumerate() {
@@ -105,7 +112,7 @@ mod tests {
     use super::*;
     use crate::window::Axis;
 
-    // Windows of 3 at stride 2 with one element of padding, over a line of 5 in two channels.
+    // Windows of 3 taps at stride 2 with padding 1, over two channels of 5 elements.
     #[test]
     fn pools_match_hand_results() {
         let line = Axis { input: 5, output: 3, kernel: 3, stride: 2, dilation: 1, before: 1 };
@@ -122,7 +129,7 @@ mod tests {
         assert_eq!(max_pool(&window, &x[1..], &mut out), Err(Error::Length));
     }
 
-    // The first of equal taps has the gradient, and the last of a window without an equal tap.
+    // The first of equal taps has the gradient. If no tap equals the maximum, the last tap has it.
     #[test]
     fn pool_gradients_go_to_first_of_equals() {
         let axis = |input: usize| Axis { input, output: input / 2, kernel: 2, stride: 2, dilation: 1, before: 0 };

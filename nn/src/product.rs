@@ -1,36 +1,37 @@
-//! Matrix products, stacked and strided: `out[i, j] = Σ_k a[i, k] · b[k, j]`, `k` in order, in the [order of sums](crate::sum).
+//! Batched matrix products with strides: `out[i, j] = Σ_k a[i, k] · b[k, j]`, over `k` in the [order of
+//! sums](crate::sum).
 //!
-//! Operands are read at strides, so transposes cost nothing.
+//! Operands are read with strides, so a transpose costs nothing.
 
 use crate::sum::BLOCK;
 use crate::tile::{self, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::{Error, Walk, check};
 
-/// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
+/// Shape of `stack` products, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Product {
-    /// Rows of `a`.
+    /// Number of rows of `a`.
     pub rows: usize,
-    /// Columns of `b`.
+    /// Number of columns of `b`.
     pub columns: usize,
-    /// Columns of `a`, which are the rows of `b`.
+    /// Number of columns of `a`, which is the number of rows of `b`.
     pub terms: usize,
-    /// From one row of `a` to the next, and from one term.
+    /// Strides of `a`: between rows, and between terms.
     pub a: [usize; 2],
-    /// From one term of `b` to the next, and from one column.
+    /// Strides of `b`: between terms, and between columns.
     pub b: [usize; 2],
-    /// The beginning of each product's matrices.
+    /// Offsets of each product's matrices.
     pub stack: Walk<2>,
-    /// The least lengths of `a` and `b`.
+    /// Minimum lengths of `a` and `b`.
     pub needed: [usize; 2],
-    /// Elements of the output.
+    /// Number of elements of the output.
     pub len: usize,
 }
 
 impl Product {
-    /// `rows`, `columns` and `terms`, with the strides of `a` (row, term) and of `b` (term, column), for each position of `stack`, which says
-    /// where the matrices begin. `None` where a size overflows.
+    /// Creates the shape from `rows`, `columns` and `terms`, the strides of `a` (row, term) and of `b` (term, column).
+    /// `stack` gives the offsets of the matrices of each product. Returns `None` if a size overflows.
     #[must_use]
     pub fn new([rows, columns, terms]: [usize; 3], a: [usize; 2], b: [usize; 2], stack: Walk<2>) -> Option<Self> {
         let span = |[first, second]: [usize; 2], [first_stride, second_stride]: [usize; 2]| {
@@ -55,7 +56,7 @@ impl Product {
         check(a.len() >= a_needed && b.len() >= b_needed && out.len() == self.len)
     }
 
-    /// Hands the operands and the output of each product to `each`.
+    /// Calls `each` with the operands and the output of each product.
     #[inline(always)]
     fn each(&self, a: &[f32], b: &[f32], out: &mut [f32], mut each: impl FnMut(&[f32], &[f32], &mut [f32])) {
         self.each_place(
@@ -65,7 +66,7 @@ impl Product {
         );
     }
 
-    /// As [`Product::each`], with where each product's matrices begin.
+    /// Calls `each` with the offsets of the matrices and the output of each product.
     #[inline(always)]
     pub(crate) fn each_place(&self, out: &mut [f32], mut each: impl FnMut(usize, usize, &mut [f32])) {
         let size = self.rows.wrapping_mul(self.columns);
@@ -85,11 +86,11 @@ impl Product {
     }
 }
 
-/// The products of `a` and `b`, into `out` `[stack, rows, columns]`.
+/// Computes the products of `a` and `b` and writes `out` `[stack, rows, columns]`.
 ///
 /// # Errors
 ///
-/// An operand is shorter than the strides need, or `out` has another length.
+/// Fails if an operand is shorter than the strides need, or if the length of `out` does not match.
 #[inline(always)]
 pub fn product<L: Lanes>(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     shape.check(a, b, out)?;
@@ -108,13 +109,13 @@ pub fn product<L: Lanes>(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32])
     Ok(())
 }
 
-/// One product, of the rows of `a` and the columns of `b`, which are its rows.
+/// Computes one product. The rows of the operand `b` are the columns of the matrix.
 #[inline(always)]
 pub(crate) fn matrix<L: Lanes>([rows, columns, terms]: [usize; 3], a: &impl Rows, b: &impl Rows, out: &mut [f32]) {
     if terms == 0 {
         out.fill(0.0);
     }
-    // The longer side of the output has the lanes. A product's factors may change places, which changes no bit.
+    // The lanes are on the longer side of the output. Swapping the factors of a product changes no bit.
     if columns >= rows || columns >= L::COUNT {
         side_by_side::<L>(terms, (a, rows, columns), (b, columns, 1), out);
     } else {
@@ -122,7 +123,8 @@ pub(crate) fn matrix<L: Lanes>([rows, columns, terms]: [usize; 3], a: &impl Rows
     }
 }
 
-/// One product of rows with lanes. Each side has its number of rows, and the distance of their entries in `out`.
+/// Computes one product, with `lanes` across the lanes of a tile. Each operand has its number of rows and the distance
+/// of their entries in `out`.
 #[inline(always)]
 pub(crate) fn side_by_side<L: Lanes>(
     terms: usize,
@@ -155,7 +157,7 @@ pub(crate) fn side_by_side<L: Lanes>(
     );
 }
 
-/// One row times a matrix whose rows lie in order: a panel would be packed for one use.
+/// Multiplies one row by a matrix with contiguous rows. A panel would be used only once, so nothing is packed.
 #[inline(always)]
 fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (&impl Rows, usize, usize), out: &mut [f32]) {
     let (mut buffer, mut other) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
@@ -174,7 +176,8 @@ fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (&impl 
     }
 }
 
-/// The outer product of `left` and `right`, in row-major order, handed to `take` a piece of a row at a time.
+/// Computes the outer product of `left` and `right` in row-major order. Passes at most 16 entries of a row at a time to
+/// `take`.
 #[inline(always)]
 pub fn outer(left: &[f32], right: &[f32], mut take: impl FnMut(&[f32])) {
     const PIECE: usize = 16;
@@ -197,7 +200,7 @@ mod tests {
     use damper_testing::Random;
     use std::vec::Vec;
 
-    /// The definition: one sum after the other.
+    /// Reference implementation, one sum at a time.
     fn reference(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) {
         let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
         shape.each(a, b, out, |a, b, out| {
@@ -210,7 +213,7 @@ mod tests {
         });
     }
 
-    // The definition is the sum of products in f64, at every stride, and the kernels have its bits.
+    // The reference matches sums of products in f64, with all strides. The kernels match the reference bit for bit.
     #[test]
     fn products_match_sums_in_f64() {
         let mut random = Random(13);

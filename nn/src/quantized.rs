@@ -1,8 +1,8 @@
-//! Weights as 8-bit integers with a scale for each channel: element `i` is `(values[i] − zeros[c]) · scales[c]`, rounded once to f32, where
-//! `c` is its channel. This is ONNX's `DequantizeLinear`.
+//! Weights as 8-bit integers with a scale per channel, as in ONNX's `DequantizeLinear`. Element `i`, in channel `c`, is
+//! `(values[i] − zeros[c]) · scales[c]`, rounded once to f32.
 //!
-//! Each kernel has the bits of the kernel of floats on the same numbers. It turns a [block](crate::sum::BLOCK) of weights into floats at a
-//! time, on the stack, so the weights stay where they are, at a byte each.
+//! Each kernel has the same bits as the float kernel on the dequantised weights. It dequantises a
+//! [block](crate::sum::BLOCK) of weights at a time, on the stack. The weights stay in place, one byte each.
 
 mod convolution;
 mod gather;
@@ -17,27 +17,27 @@ use crate::tile::Rows;
 use crate::window::split;
 use crate::{Error, check};
 
-/// A weight. Any lengths are permitted: a kernel checks them.
+/// Quantised weight. Any lengths are permitted, because the kernels check them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantized<'a> {
     /// The integers, in row-major order.
     pub values: &'a [i8],
-    /// The scale of each channel: one channel for all elements, or one for each index of an axis.
+    /// Scale of each channel. There is one channel for all elements, or one per index of an axis.
     pub scales: &'a [f32],
-    /// The integer that stands for 0, of each channel.
+    /// Zero point of each channel.
     pub zeros: &'a [i8],
-    /// Elements of the axes behind that of the channels.
+    /// Number of elements in the axes after the channel axis.
     pub inner: usize,
 }
 
 impl Quantized<'_> {
-    /// Writes the elements at `start`, `start + stride`, … as floats.
+    /// Dequantises the elements at `start`, `start + stride`, ….
     #[inline(always)]
     fn read(&self, start: usize, stride: usize, out: &mut [f32]) {
         let (mut at, mut end) = (start, 0);
         let (mut scale, mut zero) = (0.0f32, 0i16);
         for out in out {
-            // Elements up to `end` are of one channel.
+            // Elements up to `end` are in one channel.
             if at >= end {
                 let (block, _) = split(at, self.inner);
                 let (_, channel) = split(block, self.scales.len());
@@ -46,13 +46,14 @@ impl Quantized<'_> {
                 zero = self.zeros.get(channel).copied().unwrap_or(0).into();
             }
             let value: i16 = self.values.get(at).copied().unwrap_or(0).into();
-            // Between −255 and 255: exact as a float.
+            // From −255 to 255, so it is exact as a float.
             *out = f32::from(value.wrapping_sub(zero)) * scale;
             at = at.wrapping_add(stride);
         }
     }
 
-    /// Errors unless there are `len` elements or more, of whole channels.
+    /// Fails if there are fewer than `len` elements, a channel is incomplete, or scales and zero points differ in
+    /// number.
     #[inline(always)]
     fn check(&self, len: usize) -> Result<(), Error> {
         let channel = self.scales.len().wrapping_mul(self.inner);
@@ -60,11 +61,11 @@ impl Quantized<'_> {
         check(len == 0 || self.values.len().checked_rem(channel) == Some(0))
     }
 
-    /// The elements as floats, into `out`.
+    /// Writes the elements as floats to `out`.
     ///
     /// # Errors
     ///
-    /// `out` has another length, or the lengths do not fit together.
+    /// Fails if the length of `out` differs, or if the weight's lengths are inconsistent.
     #[inline(always)]
     pub fn dequantize(&self, out: &mut [f32]) -> Result<(), Error> {
         check(out.len() == self.values.len())?;
@@ -74,7 +75,7 @@ impl Quantized<'_> {
     }
 }
 
-/// Rows of a quantised weight, from element `start` on.
+/// Rows of a quantised weight, starting at element `start`.
 #[derive(Clone, Copy)]
 struct QuantizedRows<'a> {
     weight: &'a Quantized<'a>,
@@ -99,7 +100,7 @@ pub(crate) mod tests {
     use damper_testing::Random;
     use std::vec::Vec;
 
-    /// A weight of `len` elements that owns its numbers, and the same as floats.
+    /// Quantised weight that owns its values, with the same weight as floats.
     pub struct Owned {
         values: Vec<i8>,
         scales: Vec<f32>,
@@ -109,7 +110,8 @@ pub(crate) mod tests {
     }
 
     impl Owned {
-        /// Of a tensor `[outer, channels, inner]`, with extreme integers, zeros and scales of either sign among them.
+        /// Creates a tensor `[outer, channels, inner]` with extreme integers and zero points, and scales of either
+        /// sign.
         pub fn new(random: &mut Random, outer: usize, channels: usize, inner: usize) -> Self {
             let mut integer = |edge: usize| match random.below(edge) {
                 0 => -128,
@@ -140,7 +142,7 @@ pub(crate) mod tests {
         assert!(got.iter().map(|x| x.to_bits()).eq(want.iter().map(|x| x.to_bits())), "{got:?}, not {want:?}");
     }
 
-    // Elements are those of the definition, from any start at any stride; lengths that do not fit are errors.
+    // Elements match the definition, from any start and with any stride. Inconsistent lengths are errors.
     #[test]
     fn elements_match_definition() {
         let mut random = Random(31);

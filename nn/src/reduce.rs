@@ -1,40 +1,40 @@
-//! Sums, means, products and extremes over some axes of a tensor.
+//! Sums, means, products, maxima and minima over axes of a tensor.
 
 use crate::elementwise::{larger, smaller};
 use crate::sum::{BLOCK, Sum};
 use crate::{Error, Walk, check};
 
-/// How the numbers of a reduction become one.
+/// Operation of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// The largest; NaN where one is. −∞ of nothing.
+    /// Maximum. NaN if a value is NaN, −∞ of no values.
     Max,
     /// [`Fold::Sum`] divided by the count.
     Mean,
-    /// The smallest; NaN where one is. +∞ of nothing.
+    /// Minimum. NaN if a value is NaN, +∞ of no values.
     Min,
-    /// The product, one after the other onto 1.
+    /// Product, multiplied one after another, starting from 1.
     Product,
-    /// The sum in the [order of sums](crate::sum).
+    /// Sum in the [order of sums](crate::sum).
     Sum,
 }
 
-/// The axes that are reduced. [`Reduction::new`] checks them.
+/// Axes of a reduction. [`Reduction::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Reduction {
-    /// The positions that are kept.
+    /// Positions of the output.
     pub kept: Walk<1>,
-    /// For each of them, those that are made one.
+    /// Positions that are reduced to one value, for each position of the output.
     pub reduced: Walk<1>,
 }
 
-/// Kept positions that are summed side by side.
+/// Number of positions that are summed in parallel.
 const LANES: usize = 16;
 
 impl Reduction {
-    /// Of `x` of `shape`, over the axes for which `reduces` holds. `None` where a size overflows or there are too many axes. The terms of a
-    /// sum have the order in which they lie in `x`.
+    /// Creates the reduction of `x` of `shape`, over the axes for which `reduces` returns true. The terms of a sum are
+    /// in their order in `x`. Returns `None` if a size overflows or there are too many axes.
     #[must_use]
     pub fn new(shape: &[usize], reduces: impl Fn(usize) -> bool) -> Option<Self> {
         const MOST: usize = 16;
@@ -54,29 +54,29 @@ impl Reduction {
         Some(Self { kept: walk(&kept)?, reduced: walk(&reduced)? })
     }
 
-    /// Entries of the output.
+    /// Returns the number of entries of the output.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Returns true if the output has no entry.
+    /// Returns true if the output is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 }
 
-/// `x` reduced to `out`.
+/// Reduces `x` and writes `out`.
 ///
 /// # Errors
 ///
-/// A slice has another length than the reduction's.
+/// Fails if a slice is shorter than the reduction needs, or if the length of `out` does not match.
 #[inline(always)]
 pub fn reduce(fold: Fold, reduction: &Reduction, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let Reduction { kept, reduced } = reduction;
     check(out.len() == kept.len())?;
-    // The walks need so much each; the last element of both together is the last of `x`.
+    // The index of the last element of `x` is the sum of the last indices of both walks.
     check(kept.is_empty() || reduced.is_empty() || x.len() >= kept.needed(0) + reduced.needed(0) - 1)?;
     let count = reduced.len() as f32;
     match fold {
@@ -97,7 +97,7 @@ fn sums(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], fin
         #[inline(always)]
         |position, [start]| {
             let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-            // Neighbours are summed side by side: the same sums, each in its own order.
+            // Adjacent positions are summed in lanes. Each sum keeps its own order.
             let whole = if stride == 1 { row - row % LANES } else { 0 };
             let Some((lanes, rest)) = out.split_at_mut_checked(whole) else { return };
             let mut start = start;
@@ -117,7 +117,7 @@ fn sums(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], fin
     );
 }
 
-/// The sums of the positions from `start` on, next to each other.
+/// Returns the sums of [`LANES`] adjacent positions, starting at `start`.
 #[inline(always)]
 fn side_by_side(reduced: &Walk<1>, x: &[f32], start: usize) -> [f32; LANES] {
     let (mut whole, mut block, mut count) = ([0.0f32; LANES], [0.0f32; LANES], 0);
@@ -166,7 +166,7 @@ fn folds(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], fr
     );
 }
 
-/// Hands the terms of the position at `start` to `term`, in order.
+/// Passes the terms of the position at `start` to `term`, in order.
 #[inline(always)]
 fn terms(reduced: &Walk<1>, x: &[f32], start: usize, mut term: impl FnMut(f32)) {
     let [stride] = reduced.row_strides();
@@ -190,7 +190,7 @@ mod tests {
     use damper_testing::Random;
     use std::vec::Vec;
 
-    // Every set of axes of random shapes, against one sum after the other in the order of the elements.
+    // Every set of axes of random shapes matches one sum at a time, in the order of the elements.
     #[test]
     fn reductions_match_plain_loops() {
         let mut random = Random(17);

@@ -1,18 +1,18 @@
-//! The order of every sum.
+//! Order of every sum.
 //!
-//! The terms of a sum have an order, which each kernel states. They are cut into blocks of [`BLOCK`]. Within a block, terms are added one
-//! after the other, onto +0. The sums of the blocks are added one after the other, onto +0. Each addition and each product is rounded to
-//! f32, to nearest, ties to even; subnormal numbers are kept.
+//! The terms of a sum have an order, which each kernel states. They are split into blocks of [`BLOCK`] terms. Within a
+//! block, terms are added one after another, starting from +0. The sums of the blocks are also added one after another,
+//! starting from +0. Each addition and each product is rounded to f32, to nearest, ties to even. Subnormal numbers are
+//! kept.
 //!
-//! Blocks make the rounding of a long sum that of a short one: an error grows with `64 + n / 64`, not with `n` (Higham, *Accuracy and
-//! Stability of Numerical Algorithms*, 2nd ed., section 4.2). Sums that differ only in their place, such as the entries of a matrix
-//! product, are independent of each other: these are what a processor's vectors compute side by side, so the width of a vector changes no
-//! bit.
+//! With blocks, the rounding error of a long sum grows with `64 + n / 64` instead of `n` (Higham, *Accuracy and
+//! Stability of Numerical Algorithms*, 2nd ed., section 4.2). Different entries of the same output, such as those of a
+//! matrix product, are independent sums. SIMD lanes compute such sums in parallel, so the SIMD width changes no bit.
 
-/// Terms that are added before their sum is added to the whole.
+/// Number of terms in a block.
 pub const BLOCK: usize = 64;
 
-/// A sum as it grows.
+/// State of a sum in the defined order.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum {
     whole: f32,
@@ -32,7 +32,7 @@ impl Sum {
         }
     }
 
-    /// The sum of what was added.
+    /// Returns the sum of the terms added so far.
     #[inline(always)]
     #[must_use]
     pub fn value(self) -> f32 {
@@ -44,7 +44,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    // The sum of blocks is the definition, written out.
+    // The expected value adds blocks as the definition states.
     #[test]
     fn sum_is_that_of_blocks() {
         let mut random = damper_testing::Random(3);
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    // A sum of zeros of either sign is +0, and NaN and infinity go through.
+    // A sum of zeros of either sign is +0. NaN and infinity propagate.
     #[test]
     fn sum_of_unusual_terms_is_defined() {
         let of = |terms: &[f32]| {

@@ -1,32 +1,32 @@
-//! Tiles of a matrix product: some columns of a row at once, each entry a sum of its own.
+//! Tiles of a matrix product: some columns of a row at once, each with its own sum.
 //!
-//! The caller packs the panels: a product reads a matrix, its transpose, or the windows of an image. The stack holds one panel and one
-//! block of factors: 2.3 KB with [`Narrow`] lanes, 4.3 KB with [`Wide`] lanes.
+//! The caller packs the panels, from a matrix, its transpose or the windows of an image. The stack holds one panel and
+//! one block of factors: 2.3 KB with [`Narrow`] lanes, 4.3 KB with [`Wide`] lanes.
 
 use crate::sum::BLOCK;
 
-/// Columns that are computed at once. Their number changes no bit: each column's sum has its own order.
+/// Columns of a tile, computed in parallel. Their number changes no bit, because each column has its own sum.
 pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
-    /// Number of columns.
+    /// Number of lanes.
     const COUNT: usize;
     /// Zero in every lane.
     const ZERO: Self;
-    /// Up to this number of columns, separate sums are faster than lanes.
+    /// Maximum number of columns for which separate sums are faster than lanes.
     const FEW: usize;
 
-    /// The first [`COUNT`](Self::COUNT) values of `x`. `None` if it is shorter.
+    /// Returns the first [`COUNT`](Self::COUNT) values of `x`. `None` if it is shorter.
     fn first_of(x: &[f32]) -> Option<&Self>;
 
-    /// The first [`COUNT`](Self::COUNT) values of `x`, to be written. `None` if it is shorter.
+    /// Returns the first [`COUNT`](Self::COUNT) values of `x`, writable. `None` if it is shorter.
     fn first_of_mut(x: &mut [f32]) -> Option<&mut Self>;
 
     /// Adds `factor · column` to each lane.
     fn add_product(&mut self, factor: f32, columns: &Self);
 }
 
-/// Eight scalars, for a processor without vectors: sums and columns fit in the 32 registers of a Cortex-M4F.
+/// Eight lanes, for a processor without SIMD. Sums and columns fit in the 32 registers of a Cortex-M4F.
 pub type Narrow = [f32; 8];
-/// Sixteen values, for a processor with vectors.
+/// Sixteen lanes, for a processor with SIMD.
 pub type Wide = [f32; 16];
 
 impl Lanes for Narrow {
@@ -44,7 +44,7 @@ impl Lanes for Narrow {
         x.first_chunk_mut()
     }
 
-    // Written out: compiled for size, a loop would keep the sums in memory.
+    // Unrolled: compiled for size, a loop would keep the sums in memory.
     #[inline(always)]
     fn add_product(&mut self, factor: f32, [a, b, c, d, e, f, g, h]: &Self) {
         let [sum_a, sum_b, sum_c, sum_d, sum_e, sum_f, sum_g, sum_h] = self;
@@ -82,12 +82,13 @@ impl Lanes for Wide {
     }
 }
 
-/// A block of terms, and for each term the columns of a tile.
+/// Columns of a tile for each term of a block.
 pub type Panel<L> = [L; BLOCK];
 
-/// One side of a product: rows of factors.
+/// One operand of a product: rows of factors.
 pub trait Rows {
-    /// `count` factors of row `row` from term `first` on: at most [`BLOCK`]. They may lie in `buffer`.
+    /// Returns `count` factors of row `row`, starting at term `first`. `count` is at most [`BLOCK`]. The factors may be
+    /// written into `buffer`.
     fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32];
 
     /// Returns true if [`block`](Self::block) returns factors in place.
@@ -96,7 +97,7 @@ pub trait Rows {
         false
     }
 
-    /// Writes the panel whose columns are these rows.
+    /// Writes the panel that has these rows as columns.
     #[inline(always)]
     fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
         let mut buffer = [0.0f32; BLOCK];
@@ -148,7 +149,7 @@ impl Rows for Strided<'_> {
             for lanes in panel.iter_mut().take(place.terms) {
                 let rest = x.get(at..).unwrap_or_default();
                 match L::first_of(rest) {
-                    // After the last column comes another row: its sums are not read.
+                    // The lanes after the last column read other elements of `x`. Their sums are not used.
                     Some(columns) => *lanes = *columns,
                     None => lanes.as_mut().iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
                 }
@@ -168,21 +169,23 @@ impl Rows for Strided<'_> {
     }
 }
 
-/// Terms and columns of a panel.
+/// Range of terms and columns of a panel.
 #[derive(Clone, Copy)]
 pub struct PanelRange {
-    /// The first term.
+    /// First term.
     pub term: usize,
-    /// Terms, at most [`BLOCK`].
+    /// Number of terms, at most [`BLOCK`].
     pub terms: usize,
-    /// The first column.
+    /// First column.
     pub column: usize,
-    /// Columns, at most [`Lanes::COUNT`].
+    /// Number of columns, at most [`Lanes::COUNT`].
     pub columns: usize,
 }
 
-/// All sums of a product of `rows` × `terms` by `terms` × `columns`, block by block: `pack` writes a panel, and `store` takes a row of
-/// block sums, which is the first of its entries or is to be added to them. `first` is the row of `left` at which the product begins.
+/// Computes all sums of a product of `rows` × `terms` by `terms` × `columns`, block by block.
+///
+/// `pack` writes a panel. `store` receives the block sums of a row: it writes those of the first block and adds the
+/// others. `first` is the row of `left` at which the product begins.
 #[inline(always)]
 pub fn product<L: Lanes>(
     (first, rows, columns, terms): (usize, usize, usize, usize),
@@ -210,7 +213,8 @@ pub fn product<L: Lanes>(
 }
 
 /// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes are 0.
-// A function of its own: the iterator takes the address of the sums, so the compiler would keep those of all lanes in memory.
+// A separate function with its own `sums`: the iterator takes their address, which would keep the sums of all lanes in
+// memory.
 #[inline(always)]
 fn few_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>, columns: usize) -> L {
     let mut sums = L::ZERO;
@@ -234,7 +238,8 @@ fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
     sums
 }
 
-/// Stores block sums in the row of `out` that begins at `row`: the first block's as they are, others added. Returns where they lie.
+/// Stores block sums in the row of `out` that begins at `row`: writes those of the first block and adds the others.
+/// Returns the entries of `out`.
 #[inline(always)]
 pub fn store<'a, L: Lanes>(out: &'a mut [f32], row: usize, place: PanelRange, sums: &L) -> &'a mut [f32] {
     let start = row.wrapping_add(place.column);

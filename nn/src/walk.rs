@@ -1,30 +1,34 @@
-//! A walk over the positions of one shape, in row-major order, that reads several operands at their own strides.
+//! Iteration over the positions of one shape, in row-major order, with separate strides for each operand.
 //!
-//! Broadcast, transpose, slice, flip and expansion are strides: 0 repeats, a negative one goes backwards. Axes that lie together in every
-//! operand are joined when the walk is made, so that the innermost row is as long as can be.
+//! Strides express broadcast, transpose, slice, flip and expansion: 0 repeats an element and a negative stride goes
+//! backwards. [`Walk::new`] merges axes that are contiguous in every operand, which makes the innermost row as long as
+//! possible.
 
-/// Axes that a walk has at most, after joining.
+/// Maximum number of axes of a walk, after merging.
 pub const MAX_RANK: usize = 6;
 
-/// How `N` operands are read over one shape. [`Walk::new`] checks it. Its fields are public for constants of compiled networks.
+/// Strides of `N` operands over one shape. [`Walk::new`] checks it. Its fields are public for constants of compiled
+/// networks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Walk<const N: usize> {
-    /// Extents, the last axis innermost; leading ones pad.
+    /// Extents, with the innermost axis last. Unused leading axes have extent 1.
     pub extents: [usize; MAX_RANK],
-    /// Of each operand, one an axis.
+    /// Strides of each operand, one per axis.
     pub strides: [[isize; MAX_RANK]; N],
-    /// The first element of each operand.
+    /// Index of each operand's first element.
     pub starts: [usize; N],
-    /// The least length of each operand.
+    /// Minimum length of each operand.
     pub needed: [usize; N],
-    /// Positions in all.
+    /// Number of positions.
     pub len: usize,
 }
 
 impl<const N: usize> Walk<N> {
-    /// Over `shape`, with the strides of each operand, one for each axis, and its first element. `None` where the strides are not one for
-    /// each axis, an operand would be read before its first element, more than [`MAX_RANK`] axes are left, or a size overflows.
+    /// Creates a walk over `shape`. Each operand has one stride per axis and the index of its first element.
+    ///
+    /// Returns `None` if the number of strides differs from the number of axes, an operand would be read before index
+    /// 0, more than [`MAX_RANK`] axes remain, or a size overflows.
     #[must_use]
     pub fn new(shape: &[usize], strides: [&[isize]; N], starts: [usize; N]) -> Option<Self> {
         if strides.iter().any(|strides| strides.len() != shape.len()) {
@@ -36,7 +40,7 @@ impl<const N: usize> Walk<N> {
             *walk.extents.last_mut()? = 0;
             return Some(walk);
         }
-        // The axis that is being built, from the last.
+        // Axis under construction, from the last to the first.
         let mut axis = MAX_RANK;
         for (at, extent) in shape.iter().copied().enumerate().rev() {
             if extent == 1 {
@@ -79,7 +83,8 @@ impl<const N: usize> Walk<N> {
         Some(walk)
     }
 
-    /// Over `shape`, with operands of `shapes` that are broadcast to it as ONNX does: aligned at the last axis, an extent of 1 repeats.
+    /// Creates a walk over `shape`, with operands of `shapes` broadcast as in ONNX: aligned at the last axis, and an
+    /// extent of 1 repeats. Returns `None` if a shape does not broadcast or [`Walk::new`] fails.
     #[must_use]
     pub fn broadcast(shape: &[usize], shapes: [&[usize]; N]) -> Option<Self> {
         const MOST: usize = 16;
@@ -106,27 +111,27 @@ impl<const N: usize> Walk<N> {
         Self::new(shape, strides, [0; N])
     }
 
-    /// Positions in all.
+    /// Returns the number of positions.
     #[inline(always)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns true if there is no position.
+    /// Returns true if the walk is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The least length of operand `operand`.
+    /// Returns the minimum length of operand `operand`.
     #[inline(always)]
     #[must_use]
     pub fn needed(&self, operand: usize) -> usize {
         self.needed.get(operand).copied().unwrap_or(usize::MAX)
     }
 
-    /// Positions of a row, the innermost axis.
+    /// Returns the number of positions in a row, which is the extent of the innermost axis.
     #[inline(always)]
     #[must_use]
     pub fn row(&self) -> usize {
@@ -134,14 +139,14 @@ impl<const N: usize> Walk<N> {
         row
     }
 
-    /// The strides of a row.
+    /// Returns each operand's stride within a row.
     #[inline(always)]
     #[must_use]
     pub fn row_strides(&self) -> [isize; N] {
         self.strides.map(|[.., stride]| stride)
     }
 
-    /// Hands each row to `row`: its first position, and where it begins in each operand.
+    /// Calls `row` for each row, with its first position and the index of its first element in each operand.
     #[inline(always)]
     pub fn each_row(&self, mut row: impl FnMut(usize, [usize; N])) {
         const OUTER: usize = MAX_RANK - 1;
@@ -159,7 +164,7 @@ impl<const N: usize> Walk<N> {
                 for (at, strides) in at.iter_mut().zip(&self.strides) {
                     let extent = self.extents[axis] as isize;
                     let stride = strides[axis];
-                    // Back to the first of the axis where it is done.
+                    // At the end of the axis, step back to its first element.
                     let step = if done { stride.wrapping_mul(1isize.wrapping_sub(extent)) } else { stride };
                     *at = at.wrapping_add_signed(step);
                 }
@@ -173,7 +178,7 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// Elements of a shape.
+/// Returns the number of elements of a shape. `None` if it overflows.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |len, extent| len.checked_mul(*extent))
 }
@@ -195,7 +200,7 @@ mod tests {
         all
     }
 
-    // Every position reads what index arithmetic says, for random shapes and strides.
+    // Each position reads the element that index arithmetic gives, for random shapes and strides.
     #[test]
     fn walk_matches_index_arithmetic() {
         let mut random = damper_testing::Random(11);
@@ -223,7 +228,7 @@ mod tests {
         }
     }
 
-    // Contiguous operands are one row; a broadcast one repeats.
+    // Contiguous operands form one row. A broadcast operand repeats.
     #[test]
     fn broadcast_repeats_and_joins() {
         let walk = Walk::broadcast(&[2, 3, 4], [&[2, 3, 4], &[2, 3, 4]]).unwrap();
@@ -233,7 +238,7 @@ mod tests {
         assert!(Walk::broadcast(&[2, 3], [&[2]]).is_none());
     }
 
-    // What would be read outside is refused when the walk is made.
+    // `Walk::new` rejects walks that leave their operand.
     #[test]
     fn walk_outside_is_refused() {
         assert!(Walk::new(&[3], [&[-1]], [1]).is_none());

@@ -1,4 +1,4 @@
-//! The windows of convolutions and pools over lines and planes.
+//! Windows of convolutions and pools in one and two dimensions.
 
 use crate::walk::elements;
 use core::ops::Range;
@@ -9,29 +9,29 @@ use core::ops::Range;
 pub struct Axis {
     /// Extent of the image.
     pub input: usize,
-    /// Windows.
+    /// Number of windows.
     pub output: usize,
-    /// Taps of a window.
+    /// Number of taps of a window.
     pub kernel: usize,
-    /// From one window to the next.
+    /// Distance between windows.
     pub stride: usize,
-    /// From one tap to the next.
+    /// Distance between taps.
     pub dilation: usize,
-    /// How far the first window begins before the image.
+    /// Padding before the image.
     pub before: usize,
 }
 
 impl Axis {
-    /// An axis of one element and one window: the first of a line's.
+    /// Axis with one element and one window. It is the first axis of an image of one dimension.
     pub const POINT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 };
 
-    /// Where tap `tap` of window `window` is; what is outside is at least the extent.
+    /// Returns the index of tap `tap` of window `window`. Outside the image, it is not less than the extent.
     #[inline(always)]
     pub(crate) fn at(&self, window: usize, tap: usize) -> usize {
         window.wrapping_mul(self.stride).wrapping_add(tap.wrapping_mul(self.dilation)).wrapping_sub(self.before)
     }
 
-    /// The window whose tap `tap` is at `at`, if there is one.
+    /// Returns the window that has tap `tap` at `at`, if any.
     #[cfg(test)]
     pub(crate) fn window(&self, at: usize, tap: usize) -> Option<usize> {
         let way = at.wrapping_add(self.before).checked_sub(tap.wrapping_mul(self.dilation))?;
@@ -39,7 +39,7 @@ impl Axis {
         (way.checked_rem(self.stride)? == 0 && window < self.output).then_some(window)
     }
 
-    /// The windows whose tap `tap` is inside the image.
+    /// Returns the windows that have tap `tap` inside the image.
     #[inline(always)]
     pub(crate) fn windows_inside(&self, tap: usize) -> Range<usize> {
         let reach = tap.wrapping_mul(self.dilation);
@@ -60,7 +60,8 @@ impl Axis {
     }
 }
 
-/// Windows over channels of a plane, in groups: a window of a group reads the group's channels. [`Window::new`] checks it.
+/// Windows over the channels of an image, in groups. A window of a group reads the channels of that group.
+/// [`Window::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Window {
@@ -75,8 +76,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// Over an image `[channels, height, width]`, to `[outputs, *windows]`. `None` where `groups` does not divide both, a stride or a
-    /// dilation is 0, or a size overflows.
+    /// Creates the windows from an image `[channels, height, width]` to `[outputs, *windows]`.
+    ///
+    /// Returns `None` if `groups` does not divide both channel counts, a stride or dilation is 0, or a size overflows.
     #[must_use]
     pub fn new(channels: usize, outputs: usize, groups: usize, axes: [Axis; 2]) -> Option<Self> {
         let [height, width] = axes;
@@ -87,7 +89,7 @@ impl Window {
         (divides && height.is_sound() && width.is_sound()).then_some(Self { channels, outputs, groups, axes })
     }
 
-    /// As [`Window::new`], over one axis, a line, or two, a plane; `None` of another number.
+    /// Creates windows as [`Window::new`] does, from one or two axes. `None` for any other number of axes.
     #[must_use]
     pub fn over(channels: usize, outputs: usize, groups: usize, axes: &[Axis]) -> Option<Self> {
         match *axes {
@@ -97,7 +99,8 @@ impl Window {
         }
     }
 
-    /// As [`Window::over`], with a list of each number of its axes, in the order of [`Axis`]'s fields.
+    /// Creates windows as [`Window::over`] does, from one list per field of [`Axis`], in the order of its fields. A
+    /// list has one value per axis.
     #[must_use]
     pub fn of_lists(channels: usize, outputs: usize, groups: usize, lists: [&[usize]; 6]) -> Option<Self> {
         let [inputs, ..] = lists;
@@ -116,66 +119,66 @@ impl Window {
         Self::over(channels, outputs, groups, axes.get(..inputs.len())?)
     }
 
-    /// Elements of an image's channel.
+    /// Returns the number of elements in a channel of the image.
     #[inline(always)]
     pub(crate) fn area(&self) -> usize {
         let [height, width] = self.axes;
         height.input.wrapping_mul(width.input)
     }
 
-    /// Windows over a channel.
+    /// Returns the number of windows in a channel.
     #[inline(always)]
     pub(crate) fn positions(&self) -> usize {
         let [height, width] = self.axes;
         height.output.wrapping_mul(width.output)
     }
 
-    /// Taps of a window in a channel.
+    /// Returns the number of taps of a window in a channel.
     #[inline(always)]
     pub(crate) fn taps(&self) -> usize {
         let [height, width] = self.axes;
         height.kernel.wrapping_mul(width.kernel)
     }
 
-    /// Weights of one output.
+    /// Returns the number of weights of one output.
     #[inline(always)]
     #[must_use]
     pub fn output_taps(&self) -> usize {
         self.group_channels().wrapping_mul(self.taps())
     }
 
-    /// Channels of the image that a window reads.
+    /// Returns the number of image channels that a window reads.
     #[inline(always)]
     pub(crate) fn group_channels(&self) -> usize {
         self.channels.checked_div(self.groups).unwrap_or(0)
     }
 
-    /// Channels of the output in a group.
+    /// Returns the number of output channels in a group.
     #[inline(always)]
     #[must_use]
     pub fn group_outputs(&self) -> usize {
         self.outputs.checked_div(self.groups).unwrap_or(0)
     }
 
-    /// Elements of the image `[channels, height, width]`.
+    /// Returns the number of elements of the image `[channels, height, width]`.
     #[must_use]
     pub fn input_len(&self) -> usize {
         self.channels.wrapping_mul(self.area())
     }
 
-    /// Elements of the output `[outputs, *windows]`.
+    /// Returns the number of elements of the output `[outputs, *windows]`.
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.outputs.wrapping_mul(self.positions())
     }
 
-    /// Elements of the kernel `[outputs, channels / groups, *taps]`.
+    /// Returns the number of elements of the kernel `[outputs, channels / groups, *taps]`.
     #[must_use]
     pub fn kernel_len(&self) -> usize {
         self.outputs.wrapping_mul(self.group_channels()).wrapping_mul(self.taps())
     }
 
-    /// Where in a channel of the image tap `(i, j)` of window `(y, x)` is, if it is inside.
+    /// Returns the index of tap `(i, j)` of window `(y, x)` in a channel, if it is inside the image.
     #[inline(always)]
     pub(crate) fn inside(&self, (y, x): (usize, usize), (i, j): (usize, usize)) -> Option<usize> {
         let [height, width] = self.axes;
@@ -184,7 +187,7 @@ impl Window {
     }
 }
 
-/// `flat` as a row and a column of so many columns.
+/// Splits a flat index into row and column, for rows of `columns` elements.
 #[inline(always)]
 pub(crate) fn split(flat: usize, columns: usize) -> (usize, usize) {
     (flat.checked_div(columns).unwrap_or(0), flat.checked_rem(columns).unwrap_or(0))

@@ -1,11 +1,12 @@
-//! Recorded vectors of an independent generator (`vectors/generate.py`): every kernel, in its small and its wide form, has these bits.
+//! Vectors recorded by an independent generator (`vectors/generate.py`). Every kernel matches them bit for bit, with
+//! narrow and wide lanes.
 
 #[path = "../vectors/player.rs"]
 mod player;
 
 use player::{FUNCTIONS, KernelVector, LONGEST, functions, play};
 
-/// Forms of each kernel.
+/// Number of forms of each kernel.
 fn forms(name: &str) -> usize {
     match name {
         "product" | "forward" | "transposed" | "kernel_grad" | "product_quantized" => 2,

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes vectors.txt: kernels on random operands, computed in numpy float32 in the order of sums that src/sum.rs and the docs of each
-kernel state, with nothing else of damper. `python3 vectors/generate.py > vectors/vectors.txt`
+"""Writes vectors.txt: results of the kernels on random operands, computed in numpy float32 without code of damper.
 
-A line is `name numbers... | operand bits... | ... | output bits...`; bits are hexadecimal float32.
+    python3 vectors/generate.py > vectors/vectors.txt
+
+The order of sums is that of src/sum.rs and the docs of each kernel. A line is
+`name sizes... | operand bits... | ... | output bits...`. Bits are hexadecimal float32.
 """
 
 import numpy as np
@@ -13,7 +15,7 @@ f32 = np.float32
 
 
 def ordered_sum(terms):
-    """Sums the first axis: blocks of 64 one term after the other onto +0, and the blocks' sums likewise."""
+    """Sums the first axis. Adds the terms of a block of 64 one after another from +0, then the blocks' sums in the same way."""
     whole = np.zeros(terms.shape[1:], f32)
     for first in range(0, len(terms), BLOCK):
         block = np.zeros(terms.shape[1:], f32)
@@ -24,7 +26,7 @@ def ordered_sum(terms):
 
 
 def numbers(*shape):
-    """Of many magnitudes, with zeros of both signs and subnormals among them."""
+    """Returns random values of many magnitudes, with −0 and subnormals."""
     x = rng.standard_normal(shape).astype(f32) * (f32(2.0) ** rng.integers(-3, 4, shape).astype(f32))
     x[rng.random(shape) < 0.03] = f32(-0.0)
     x[rng.random(shape) < 0.02] = f32(1e-41)
@@ -32,7 +34,7 @@ def numbers(*shape):
 
 
 def taps(x, window):
-    """The image's numbers under each tap of each window, [c, i, j, y, x], 0 outside, and which are inside."""
+    """Returns the image under each tap of each window, [c, i, j, y, x], with 0 outside, and a mask of the taps inside."""
     c, h, w, oh, ow, kh, kw, s, d, p = window
     rows = np.arange(oh)[None, :] * s + np.arange(kh)[:, None] * d - p
     columns = np.arange(ow)[None, :] * s + np.arange(kw)[:, None] * d - p
@@ -51,7 +53,7 @@ for rows, columns, terms in [(1, 10, 64), (3, 5, 7), (9, 17, 130), (5, 1, 200), 
     a, b = numbers(rows, terms), numbers(terms, columns)
     line("product", [rows, columns, terms], a, b, ordered_sum(a.T[:, :, None] * b[:, None, :]))
 
-# Channels, outputs, groups, height, width, kernel, stride, dilation, padding before and behind.
+# Channels, outputs, groups, height, width, kernel, stride, dilation, and padding at both ends.
 for c, o, g, h, w, kh, kw, s, d, p in [
     (1, 4, 1, 7, 6, 3, 3, 1, 1, 1),
     (8, 6, 2, 5, 9, 3, 2, 2, 1, 0),
@@ -90,7 +92,7 @@ for c, o, g, h, w, kh, kw, s, d, p in [
     line("transposed", sizes, dy, kernel, dx_bias, dx)
     line("kernel_grad", sizes, dy, x, dk)
     if c == o:
-        # The mean of what is inside.
+        # The mean of the taps inside.
         count = inside.reshape(kh * kw, oh, ow).sum(0).astype(f32)
         mean = np.zeros((c, oh, ow), f32)
         for y in range(oh):
@@ -113,7 +115,8 @@ for name, result in [("add", x + y), ("sub", x - y), ("mul", x * y), ("div", x /
     line(name, [50], x, y, result)
 line("sqrt", [50], abs(x), np.sqrt(abs(x)))
 
-# Weights of 8-bit integers: the integers, scales and zero points as floats, then what the kernel of floats reads beside them.
+# Weights as 8-bit integers: the integers, scales and zero points as floats, after the first operand of the float
+# kernel.
 for rows, columns, terms, channels in [(2, 5, 70, "rows"), (3, 4, 130, "one"), (1, 6, 64, "columns")]:
     count = {"rows": terms, "columns": columns, "one": 1}[channels]
     q, zero = rng.integers(-128, 128, (terms, columns)), rng.integers(-128, 128, count)

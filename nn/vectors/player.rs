@@ -1,5 +1,5 @@
-// Computes recorded vectors by all forms of their kernels, without memory of its own: the crate's tests play them on systems, and
-// `firmware-examples/vectors` on boards.
+// Runs all forms of kernels on recorded vectors, in memory of the caller. The crate's tests run it on systems with an
+// OS, and `firmware-examples/vectors` on boards.
 
 use damper_nn::convolution::{KernelStrides, forward, kernel_grad, transposed};
 use damper_nn::elementwise::{Binary, Unary, binary, unary};
@@ -9,7 +9,7 @@ use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{Fold, Reduction, reduce};
 use damper_nn::{Axis, Error, Lanes, Narrow, Walk, Wide, Window};
 
-/// The kernel, its sizes, its operands and its output.
+/// Recorded vector: the name of the kernel, its sizes, operands and output.
 pub struct KernelVector<'a> {
     pub name: &'a str,
     pub sizes: &'a [usize],
@@ -17,16 +17,16 @@ pub struct KernelVector<'a> {
     pub output: &'a [f32],
 }
 
-/// Most entries of an output.
+/// Maximum number of output entries.
 pub const LONGEST: usize = 3150;
-/// Most integers of a quantised weight, and most rows of one.
+/// Maximum number of integers and of zero points of a quantised weight.
 const INTEGERS: usize = 2100;
 const ROWS: usize = 128;
 
-/// The first difference from the record: form, entry, computed value.
+/// First mismatch: form, entry and computed value.
 pub type VectorMismatch = (usize, usize, f32);
 
-/// Computes the forms of the vector's kernel, at most `most`. Returns how many were computed: none of a kernel that is not known, or with other sizes.
+/// Runs at most `most` forms of the vector's kernel. Returns how many it ran: 0 if the kernel or its sizes are unknown.
 pub fn play(vector: &KernelVector<'_>, memory: &mut [f32], most: usize) -> Result<usize, VectorMismatch> {
     let Some(out) = memory.get_mut(..vector.output.len()) else { return Ok(0) };
     let mut form = 0;
@@ -45,16 +45,17 @@ pub fn play(vector: &KernelVector<'_>, memory: &mut [f32], most: usize) -> Resul
     }
 }
 
-/// The place of entry `at` of the output in what a form computes.
+/// Returns the index of output entry `at` in the result of a form.
 fn place(vector: &KernelVector<'_>, form: usize, at: usize) -> usize {
     match (vector.name, form, vector.sizes) {
-        // The product of the transposes.
+        // The transposed product.
         ("product_quantized", 1, &[rows, columns, ..]) => at % columns * rows + at / columns,
         _ => at,
     }
 }
 
-// Families of kernels are apart: the memory of one is not to lie beside that of another, for a board has little.
+// Families of kernels are separate functions, so that their buffers are not on the stack together. Boards have little
+// RAM.
 fn compute(vector: &KernelVector<'_>, form: usize, out: &mut [f32]) -> Option<Result<(), Error>> {
     let (&a, rest) = vector.operands.split_first()?;
     match vector.name {
@@ -119,7 +120,7 @@ fn multiply_quantized(
             let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
             with_weight(rest, inner, |weight| quantized::product_right::<Narrow>(&shape, a, weight, out))
         }
-        // The product of the transposes has the weight on the left.
+        // In the transposed product, the weight is on the left.
         1 => {
             let turned = Product::new([columns, rows, terms], [1, columns], [1, terms], stack)?;
             with_weight(rest, inner, |weight| quantized::product_left::<Narrow>(&turned, weight, a, out))
@@ -151,7 +152,7 @@ fn other(vector: &KernelVector<'_>, a: &[f32], second: &[f32], out: &mut [f32]) 
         "sum" => {
             let (&rank, sizes) = vector.sizes.split_first()?;
             let (shape, &[axis]) = sizes.split_at_checked(rank)? else { return None };
-            // An axis beyond the last: all of them.
+            // An axis after the last stands for all axes.
             let reduction = Reduction::new(shape, |at| at == axis || axis == rank)?;
             return Some(reduce(Fold::Sum, &reduction, a, out));
         }
@@ -172,14 +173,14 @@ fn window(sizes: &[usize]) -> Option<Window> {
     Window::new(channels, outputs, groups, [axis(h, oh, kh), axis(w, ow, kw)])
 }
 
-/// A pool's window: each channel by itself.
+/// Returns a pool's window, with one group per channel.
 fn pooled(sizes: &[usize]) -> Option<Window> {
     let mut own: [usize; 12] = sizes.try_into().ok()?;
     own[2] = own[0];
     window(&own)
 }
 
-/// Calls `run` with the weight whose integers, scales and zero points are `operands`.
+/// Calls `run` with the weight that has the integers, scales and zero points in `operands`.
 fn with_weight<T>(operands: &[&[f32]], inner: usize, run: impl FnOnce(&Quantized<'_>) -> T) -> Option<T> {
     let &[values, scales, zeros] = operands else { return None };
     let (mut integers, mut rows) = ([0; INTEGERS], [0; ROWS]);
@@ -192,10 +193,11 @@ fn small<'m>(floats: &[f32], memory: &'m mut [i8]) -> Option<&'m [i8]> {
     Some(memory)
 }
 
-/// FNV-1a of the bits of functions of `libm` over a grid: recorded on x86-64, the same on every target.
+/// FNV-1a digest of the results of `libm` functions over a grid. It was recorded on x86-64 and is the same on every
+/// target.
 pub const FUNCTIONS: u64 = 3_984_082_756_321_604_042;
 
-/// The digest of [`FUNCTIONS`], computed here.
+/// Computes the digest for comparison with [`FUNCTIONS`].
 pub fn functions() -> Option<u64> {
     let mut digest = 0xcbf2_9ce4_8422_2325u64;
     for op in [Unary::Cos, Unary::Erf, Unary::Exp, Unary::Log, Unary::Sigmoid, Unary::Sin, Unary::Tanh] {

@@ -1,4 +1,4 @@
-//! The source of a compiled network in C99: a header, and calls of the kernels of `damper_nn.h`.
+//! Generates a compiled network in C99: a header, and a source that calls the kernels of `damper_nn.h`.
 
 use crate::Language;
 use crate::call::c_float;
@@ -11,37 +11,37 @@ use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
 
-/// The header and the source.
+/// Generated header and source.
 pub(crate) struct Sources {
     pub(crate) header: String,
     pub(crate) source: String,
 }
 
-/// The header: what stands at the places of its template.
+/// Fields of the header's template.
 #[derive(Template)]
 #[template(path = "network.h.j2", escape = "none")]
 struct HeaderFile<'a> {
     title: String,
-    /// Of the names of functions, and of constants.
+    /// Prefix of functions, in lower case. Constants have it in upper case.
     prefix: &'a str,
     upper: String,
     dim: usize,
     count: usize,
-    /// The most axes of a parameter.
+    /// Maximum number of axes of a parameter.
     rank: usize,
-    /// Arguments, and of what they are.
+    /// Names of arguments, each with its input or output.
     ports: Vec<(&'a str, &'a Port)>,
-    /// Memories: types, names and lengths.
+    /// Memory areas: types, names and lengths.
     areas: Vec<(&'static str, &'static str, usize)>,
     is_stored: bool,
-    /// Declarations.
+    /// Declarations of functions.
     forward: String,
     loss: String,
     gradient: String,
     add_sample: String,
 }
 
-/// The source, less its first lines.
+/// Fields of the template of the source, without its first lines.
 #[derive(Template)]
 #[template(path = "network.c.j2", escape = "none")]
 struct SourceFile<'a> {
@@ -52,11 +52,11 @@ struct SourceFile<'a> {
     shapes: String,
     initial: String,
     parameters: &'a [Parameter],
-    /// A sample with its label: arguments and of what they are, the same with their types, and alone.
+    /// Arguments of a sample with its label: names with their inputs, as declarations, and as a list of names.
     ports: Vec<(&'a str, &'a Port)>,
     labelled: String,
     given: String,
-    /// Statements that use each argument.
+    /// Statements that mark each argument as used.
     used: String,
     used_labelled: String,
     declared_forward: String,
@@ -73,13 +73,13 @@ struct SourceFile<'a> {
     is_stored: bool,
 }
 
-/// The test.
+/// Fields of the test's template.
 #[derive(Template)]
 #[template(path = "test.c.j2", escape = "none")]
 struct TestFile<'a> {
     prefix: &'a str,
     upper: String,
-    /// The array of the gradient.
+    /// Array of the recorded gradient.
     recorded: String,
     has_math: bool,
     ports: Vec<(&'a str, &'a Port)>,
@@ -92,7 +92,7 @@ struct Writer<'a> {
     library: Library,
 }
 
-/// Of `network`, whose functions begin with `prefix`.
+/// Generates the files of `network`. The names of its functions begin with `prefix`.
 pub(crate) fn sources(network: &Network, title: &str, prefix: &str, initial: &[f32]) -> Sources {
     let writer = Writer { network, inputs: arguments(network), library: Library::new(Language::C) };
     Sources { header: writer.header(title, prefix), source: writer.source(prefix, initial) }
@@ -106,7 +106,7 @@ fn type_of(kind: Kind) -> &'static str {
     }
 }
 
-/// The name of the memory, and of the constants in capitals, of a kind.
+/// Returns the name of the memory area of a kind. The array of its constants has the name in capitals.
 fn area_of(kind: Kind) -> &'static str {
     match kind {
         Kind::F32 => "f32s",
@@ -115,20 +115,20 @@ fn area_of(kind: Kind) -> &'static str {
     }
 }
 
-/// An array of constants.
+/// Formats an array of constants.
 fn array(declaration: &str, numbers: impl Iterator<Item = String>) -> String {
     let numbers: Vec<String> = numbers.collect();
     let lines: Vec<String> = numbers.chunks(12).map(|line| format!("  {}", line.join(", "))).collect();
     format!("{declaration} = {{\n{}\n}};\n", lines.join(",\n"))
 }
 
-/// The numbers of an array of floats.
+/// Formats an array of floats.
 pub(crate) fn floats(declaration: &str, floats: &[f32]) -> String {
     array(declaration, floats.iter().map(|x| c_float(*x)))
 }
 
 impl Writer<'_> {
-    /// A pointer to an operand that is only read.
+    /// Returns a pointer to an operand that is only read.
     fn read(&self, operand: Operand) -> String {
         let Operand { source, kind, start, len } = operand;
         match source {
@@ -153,13 +153,13 @@ impl Writer<'_> {
         schedule.steps.iter().map(step).collect()
     }
 
-    /// The sample's inputs, with their labels or without.
+    /// Returns the sample's inputs, with or without its labels.
     fn ports(&self, with_labels: bool) -> impl Iterator<Item = (&String, &Port)> {
         let count = self.inputs.len() - usize::from(self.network.has_labels && !with_labels);
         self.inputs.iter().zip(&self.network.inputs).take(count)
     }
 
-    /// The parameters of a function: the network's parameters, a sample and the memory.
+    /// Formats a function's parameters: the network's parameters, a sample and the memory.
     fn sample(&self, prefix: &str, with_labels: bool) -> String {
         let ports = self.ports(with_labels);
         let ports: String =
@@ -167,7 +167,7 @@ impl Writer<'_> {
         format!("const float params[{}], {ports}{prefix}_memory *memory", self.network.dim())
     }
 
-    /// Names of parameters, each marked as used.
+    /// Formats a statement that marks each argument as used.
     fn used(&self, with_labels: bool) -> String {
         let names = self.ports(with_labels).map(|(name, _)| name.as_str());
         let marked: String =
@@ -175,7 +175,7 @@ impl Writer<'_> {
         format!("  {};\n", marked.trim_end_matches(", "))
     }
 
-    /// The declarations of the functions.
+    /// Formats the declarations of the functions.
     fn functions(&self, prefix: &str) -> [String; 4] {
         let outputs: String = output_arguments(self.network)
             .iter()
@@ -256,7 +256,7 @@ impl Writer<'_> {
         format!("/* Written by `damper compile`. */\n{math}#include \"damper_nn.h\"\n#include \"{prefix}.h\"\n{body}")
     }
 
-    /// The body that yields the gradient.
+    /// Formats the function body that passes the gradient to a sink.
     fn yielded(&mut self) -> String {
         let mut body = String::new();
         for parameter in &self.network.parameters {
@@ -284,14 +284,14 @@ impl Writer<'_> {
     }
 }
 
-/// The arrays of what does not change.
+/// Formats the arrays of the constants.
 fn arrays(constants: &Constants) -> String {
     let mut arrays = String::new();
     if !constants.f32.is_empty() {
         arrays += &floats("static const float F32S[]", &constants.f32);
     }
     if !constants.i64.is_empty() {
-        // The least has no literal of its own.
+        // C has no literal for the minimum.
         let number = |x: &i64| if *x == i64::MIN { "INT64_MIN".into() } else { format!("INT64_C({x})") };
         arrays += &array("static const int64_t I64S[]", constants.i64.iter().map(number));
     }
@@ -312,18 +312,19 @@ fn arrays(constants: &Constants) -> String {
     arrays
 }
 
-/// The elements of an array that is a parameter's shape; C has no empty ones.
+/// Formats the elements of a parameter's shape array. It has at least one, because C has no empty arrays.
 fn shape_of(parameter: &Parameter) -> String {
     let shape: Vec<String> = parameter.shape.iter().map(usize::to_string).collect();
     if shape.is_empty() { "0".into() } else { shape.join(", ") }
 }
 
-/// Returns true if a source has floats that `math.h` names.
+/// Returns true if a source has floats that need `math.h`.
 fn has_math(source: &str) -> bool {
     source.contains("NAN") || source.contains("INFINITY")
 }
 
-/// The source of `test.c`: gradients have recorded bits, and a step takes the same sum from segments as from memory.
+/// Generates `test.c`. It checks that gradients have the recorded bits, and that a step computes the same sum from
+/// segments as from memory.
 pub(crate) fn test(network: &Network, prefix: &str, gradient: &[f32]) -> String {
     let names = arguments(network);
     let upper = prefix.to_uppercase();

@@ -1,5 +1,5 @@
-//! From kernels to calls of functions: each function is a kernel of `damper-nn`, compiled once, and each shape a constant. In C the functions
-//! are those of `damper_nn.h`, which take their numbers and lengths as arguments.
+//! Function calls for kernels. Each function is a kernel of `damper-nn`, compiled once, and each shape is a constant.
+//! In C, the functions are those of `damper_nn.h`, which take values and lengths as arguments.
 
 use crate::Language;
 use crate::library::Library;
@@ -11,7 +11,7 @@ use damper_nn::{Walk, Window};
 use damper_runtime::portable::{Kernel, Kind, Logic};
 use std::fmt::Debug;
 
-/// How the type of elements is written.
+/// Returns the Rust name of an element type.
 pub(crate) fn type_of(kind: Kind) -> &'static str {
     match kind {
         Kind::F32 => "f32",
@@ -21,7 +21,7 @@ pub(crate) fn type_of(kind: Kind) -> &'static str {
 }
 
 impl Library {
-    /// The statement that runs `step` on `reads` into `out`.
+    /// Returns the statement that runs `step` on `reads` and writes `out`.
     pub(crate) fn call(&mut self, step: &Step, reads: &[String], out: &str) -> String {
         let quantized = step.reads.iter().position(|read| matches!(read.source, Source::Quantized(_)));
         if let Some(slot) = quantized {
@@ -31,7 +31,7 @@ impl Library {
         let read = step.reads.first().map_or(write, |read| type_of(read.kind));
         let one = &*reads.join(", ");
         let len = step.write.len;
-        // Of the second operand, which are indices.
+        // Length of the second operand, for kernels that read indices there.
         let count = step.reads.get(1).map_or(0, |read| read.len);
         match &step.kernel {
             Kernel::Unary(op) if step.is_in_place() => self.unary_in_place(*op, (out, len)),
@@ -112,7 +112,7 @@ impl Library {
         }
     }
 
-    /// As [`Library::call`], where operand `slot` is a weight of 8-bit integers.
+    /// Returns the statement of [`Library::call`] if operand `slot` is a weight of 8-bit integers.
     fn quantized(&mut self, step: &Step, slot: usize, reads: &[String], out: &str) -> String {
         let weight = &reads[slot];
         match &step.kernel {
@@ -186,7 +186,7 @@ impl Library {
         self.function(&format!("select_{of}"), &operands, body, &[&walk, reads, out])
     }
 
-    /// A copy along a walk: `copy` or `place`.
+    /// Returns the call of a copy along a walk: `copy` or `place`.
     fn walked(&mut self, (name, walk): (&str, &Walk<1>), of: &str, read: &str, out: &str) -> String {
         let walk = self.shape("Walk<1>", walk);
         let operands = format!("walk: &Walk<1>, x: &[{of}], out: &mut [{of}]");
@@ -214,7 +214,7 @@ impl Library {
         self.function(name, "window: &Window, x: &[f32], out: &mut [f32]", body, &[&window, read, out])
     }
 
-    /// `gather` or `gather_elements` at `count` indices.
+    /// Returns the call of `gather` or `gather_elements` for `count` indices.
     fn gather(&mut self, (name, along): (&str, &Along), of: &str, (reads, count): (&str, usize), out: &str) -> String {
         let along = self.shape("Along", along);
         let operands = format!("along: &Along, x: &[{of}], indices: &[i64], out: &mut [{of}]");
@@ -262,7 +262,7 @@ fn lower(op: &impl Debug) -> String {
     snake(&format!("{op:?}"))
 }
 
-/// `GreaterOrEqual` as `greater_or_equal`.
+/// Converts `GreaterOrEqual` to `greater_or_equal`.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for c in name.chars() {
@@ -274,7 +274,8 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// A function's name, how it is written in Rust, and the numbers that it takes in C: a function of Rust has its own.
+/// Returns a function's name, its Rust expression, and its constants as arguments in C. In Rust, the function contains
+/// them.
 fn unary(op: Unary, language: Language) -> (String, String, String) {
     let (name, fields): (&str, &[(&str, f32)]) = match &op {
         Unary::Clip { low, high } => ("clip", &[("low", *low), ("high", *high)]),
@@ -289,7 +290,7 @@ fn unary(op: Unary, language: Language) -> (String, String, String) {
     (format!("{name}{suffix}"), format!("Unary::{variant} {{{rust} }}"), listed(&|(_, x)| format!(", {}", c_float(*x))))
 }
 
-/// A float in C.
+/// Formats a float in C.
 pub(crate) fn c_float(x: f32) -> String {
     if x.is_finite() {
         format!("{x:?}f")

@@ -1,64 +1,65 @@
-//! A compiled network, and how it is asked for.
+//! Compiled networks, and the options of the compiler.
 
 use std::path::PathBuf;
 
-/// In what a network is written.
+/// Language of the generated source.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Language {
-    /// A crate.
+    /// Rust crate.
     #[default]
     Rust,
-    /// C99 files over the library and the headers of `capi`.
+    /// C99 files that use the library and the headers of `capi`.
     C,
 }
 
-/// How a network is compiled.
+/// Options of the compiler.
 #[derive(Clone, Debug, Default)]
 pub struct CompileOptions {
-    /// The crate's name, or that of the C files: what of it is no letter or digit becomes `-`.
+    /// Name of the crate or of the C files. Runs of other characters than letters and digits become `-`.
     pub name: String,
-    /// Bytes of RAM for the parameters, the step's sum and a sample: if a gradient fits too, it is kept, and computed once. If not given, it
-    /// is not kept.
+    /// Limit of RAM in bytes, for the parameters, the step's sum and a sample. If the limit also has room for a
+    /// gradient, it is stored and computed once. If not given, it is not stored.
     pub memory: Option<usize>,
-    /// In what it is written.
+    /// Language of the generated source.
     pub language: Language,
-    /// The repository of damper whose `core` and `nn` the crate uses. If not given, the crate has a copy of both.
+    /// Path of a damper repository, to use its `core` and `nn`. If not given, the crate contains a copy of both.
     pub damper: Option<PathBuf>,
 }
 
-/// A file of the crate.
+/// Generated file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledFile {
-    /// Its path in the crate, with `/`.
+    /// Path in the crate, with `/` as separator.
     pub path: String,
-    /// Its content.
+    /// Content.
     pub bytes: Vec<u8>,
 }
 
-/// A compiled network.
+/// Compiled network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compiled {
-    /// The crate's files.
+    /// Generated files.
     pub files: Vec<CompiledFile>,
-    /// What it takes of a device.
+    /// Resources that it needs on a device.
     pub figures: Footprint,
 }
 
-/// What a compiled network takes of a device, but for code.
+/// Resources that a compiled network needs on a device, without code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// Trained parameters, `D`.
+    /// Number of trained parameters, `D`.
     pub params: usize,
-    /// Bytes of RAM for a sample's numbers.
+    /// Bytes of RAM for a sample's values.
     pub memory: usize,
-    /// Bytes of flash for what does not change, shapes left out.
+    /// Bytes of flash for constants, without shapes.
     pub constants: usize,
     /// Multiply-adds of the outputs of one sample.
     pub forward: u64,
-    /// Multiply-adds of one sample's gradient, made once; a step without a gradient in memory makes some three times.
+    /// Multiply-adds of one sample's gradient, computed once. Without a stored gradient, a step computes part of it
+    /// three times.
     pub gradient: u64,
-    /// Of `gradient`, those that are made again in each pass of a step.
+    /// Multiply-adds of `gradient` that each pass of a step repeats.
     pub passes: u64,
-    /// Whether a step takes a gradient from memory: then there is one pass.
+    /// True if a step stores a gradient in memory. It then needs one pass.
     pub is_stored: bool,
 }

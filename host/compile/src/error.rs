@@ -1,6 +1,6 @@
-//! Why a network cannot be compiled.
+//! Errors of the compiler.
 
-/// The reason, with the node where one is at fault.
+/// Reason why a network cannot be compiled, with the node that causes it, if any.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CompileError(String);

@@ -1,4 +1,4 @@
-//! The gradient that the portable backend computes for the sample of the crate's test.
+//! Expected gradient of the generated crate's test, computed by the portable backend.
 
 use crate::error::CompileError;
 use crate::network::{Network, Part, gradients, plan};
@@ -8,13 +8,13 @@ use damper_onnx::TensorRef;
 use damper_runtime::portable::{Kind, Portable};
 use damper_runtime::{Backend as _, BackendError};
 
-/// The numbers of an input.
+/// Values of an input.
 enum Numbers {
     F32(Vec<f32>),
     I64(Vec<i64>),
 }
 
-/// The gradient at `params`, `[D]`.
+/// Computes the gradient at `params`, `[D]`.
 pub(crate) fn gradient(network: &Network, grad: &GradGraph, params: &[f32]) -> Result<Vec<f32>, CompileError> {
     let failed = |error: BackendError| CompileError::new(error.0);
     let mut session = Portable.load(&grad.model, &plan(grad, gradients(grad))).map_err(failed)?;

@@ -1,11 +1,11 @@
 //! Order of a schedule's steps, and the place of each value in memory.
 //!
-//! A gradient that is smaller than its operands is computed as soon as they are known, so that they need not be kept.
-//! An activation or a gate overwrites its operand if nothing reads that later.
+//! A gradient that is smaller than its operands is computed as soon as they are available, so they need not be kept. An
+//! activation or a gate overwrites its operand if no later step reads it.
 
 use damper_runtime::portable::{Kind, Life, place};
 
-/// A value that a step writes. Each step writes one, with the index of the step.
+/// Value that a step writes. Each step writes one value, which has the index of the step.
 #[derive(Debug)]
 pub(crate) struct Value {
     pub(crate) kind: Kind,
@@ -29,7 +29,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The smaller of the layouts in the given order and with early gradients.
+    /// Returns the smaller of two layouts: in the given order, and with early gradients.
     pub(crate) fn smallest(values: &[Value]) -> Self {
         let given = Self::new(values, (0..values.len()).collect());
         let early = Self::new(values, early(values));
@@ -49,7 +49,7 @@ impl Layout {
             value.reads.iter().for_each(|read| last[*read] = last[*read].max(position[at]));
         }
         (0..values.len()).filter(|at| values[*at].is_output).for_each(|at| last[at] = values.len());
-        // Values that overwrite each other share the place of the first.
+        // Values that overwrite each other share the place of the first of them.
         let mut owner: Vec<usize> = (0..values.len()).collect();
         for at in order.iter().copied() {
             if let Some(over) = values[at].over
@@ -77,7 +77,7 @@ impl Layout {
     }
 }
 
-/// The given order, with outputs that are smaller than their operands as early as these allow.
+/// Returns the given order, with outputs that are smaller than their operands as early as the operands allow.
 fn early(values: &[Value]) -> Vec<usize> {
     let mut is_read = vec![false; values.len()];
     values.iter().flat_map(|value| &value.reads).for_each(|read| is_read[*read] = true);
@@ -125,14 +125,14 @@ mod tests {
             value(4, &[1, 3], None, true),
         ];
         let layout = Layout::smallest(&values);
-        // Value 2 is read again by step 5, so value 3 has a place of its own until that runs.
+        // Step 5 reads value 2 again, so value 3 needs its own place until then.
         assert_eq!(layout.starts[1], layout.starts[0]);
         assert_ne!(layout.starts[3], layout.starts[2]);
         assert_eq!(layout.order, [0, 1, 2, 3, 5, 6, 4]);
         assert_eq!(layout.areas, [304, 0, 0]);
     }
 
-    // No value is written over before its last reader has run, for random schedules.
+    // In random schedules, no value is overwritten before its last reader has run.
     #[test]
     fn values_last_until_their_last_reader() {
         let mut random = damper_testing::Random(23);

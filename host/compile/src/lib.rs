@@ -1,11 +1,12 @@
-//! Compiles a network with its loss into a crate or C99 files that train it privately, without an operating system or a heap.
+//! Compiles a network with its loss into a crate or C99 files that train it privately, without an operating system or
+//! a heap.
 //!
 //! ```text
 //! Graph ─ grad ─► GradGraph ─ Program (damper-runtime's, of one sample) ─► Schedule ─► source
 //! ```
 //!
-//! The crate calls the kernels that the portable backend calls, with the same shapes and in the same order, so each sample's gradient has
-//! that backend's bits. Shapes, constants and the plan of memory are fixed when it is written.
+//! The crate calls the same kernels as the portable backend, with the same shapes and in the same order. Each sample's
+//! gradient has the bits of that backend. Shapes, constants and the memory layout are fixed at compile time.
 
 mod c;
 mod call;
@@ -29,11 +30,12 @@ use damper_grad::GradGraph;
 use damper_onnx::graph::Graph;
 use network::Network;
 
-/// Compiles the gradient graph `grad` of `graph`, which is read as factored gradients at one point.
+/// Compiles the gradient graph `grad` of `graph`. It must be a graph of factored gradients at one evaluation point.
 ///
 /// # Errors
 ///
-/// A node has no portable kernel: the message names it. Or the numbers take more memory than is given or a device of 32 bits has.
+/// Fails if a node has no portable kernel, and names the node. Also fails if the memory needed exceeds the given limit
+/// or that of a 32-bit device.
 pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Result<Compiled, CompileError> {
     if grad.points != 1 {
         return Err(CompileError::new("gradients at several points cannot be compiled"));
@@ -90,7 +92,7 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     Ok(Compiled { files, figures })
 }
 
-/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+/// Returns the model file's values of the trained parameters, flat, in the order of the gradient graph.
 fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
     let of_name = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name);
     let found = grad.parameters.iter().filter_map(|spec| of_name(&spec.name));

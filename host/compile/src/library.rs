@@ -1,14 +1,14 @@
-//! The functions that a compiled network calls and the constants of their shapes, as they are written.
+//! Functions that a compiled network calls, and constants of their shapes, as source text.
 
 use crate::Language;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// The functions and shapes that calls need.
+/// Functions and shapes that the calls need.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) language: Language,
-    /// Sources, by name.
+    /// Sources by name.
     functions: BTreeMap<String, String>,
     /// Types and values.
     shapes: Vec<(&'static str, String)>,
@@ -19,7 +19,8 @@ impl Library {
         Self { language, functions: BTreeMap::new(), shapes: vec![] }
     }
 
-    /// A reference to the shape. The fields of shapes are numbers, so what `Debug` writes is a literal.
+    /// Returns a reference to the shape's constant. All fields of shapes are numbers, so the output of `Debug` is a
+    /// literal.
     pub(crate) fn shape(&mut self, of: &'static str, shape: &impl Debug) -> String {
         let shape = (of, format!("{shape:?}"));
         let at = self.shapes.iter().position(|known| *known == shape).unwrap_or_else(|| {
@@ -29,12 +30,12 @@ impl Library {
         format!("&S{at}")
     }
 
-    /// A call of the function, which is made if it is new.
+    /// Returns a call of the function. Adds the function if it is new.
     pub(crate) fn function(&mut self, name: &str, operands: &str, body: &str, arguments: &[&str]) -> String {
         self.measured(name, operands, body, arguments, "")
     }
 
-    /// As [`Library::function`], with the lengths and numbers that a function of C takes last.
+    /// Returns a call as [`Library::function`] does, with the lengths and values that C functions take last.
     pub(crate) fn measured(
         &mut self,
         name: &str,
@@ -53,7 +54,7 @@ impl Library {
         format!("kernels::{name}({arguments})?;")
     }
 
-    /// The third operand of a convolution.
+    /// Returns the third operand of a convolution.
     pub(crate) fn bias(&self, reads: &[String]) -> String {
         match (reads.get(2), self.language) {
             (Some(bias), Language::Rust) => format!("Some({bias})"),
@@ -62,7 +63,7 @@ impl Library {
         }
     }
 
-    /// The module of the functions.
+    /// Formats the module of the functions.
     pub(crate) fn functions_source(&self) -> String {
         let body = self.functions.values().map(String::as_str).collect::<Vec<_>>().join("\n");
         let paths = [
@@ -100,7 +101,7 @@ impl Library {
         format!("//! The kernels of this network: functions of `damper-nn`, each compiled once.\n\n{uses}\n{body}")
     }
 
-    /// The constants of the shapes in C: what `Debug` writes, with other brackets.
+    /// Formats the constants of the shapes in C: the output of `Debug` as C initializers.
     pub(crate) fn c_shapes(&self) -> String {
         let shape = |(at, (of, value)): (usize, &(&str, String))| {
             let of = match *of {
@@ -113,7 +114,7 @@ impl Library {
         self.shapes.iter().enumerate().map(shape).collect()
     }
 
-    /// The constants of the shapes, and what they use.
+    /// Formats the constants of the shapes, with their imports.
     pub(crate) fn shapes_source(&self) -> String {
         let has = |word: &str| self.shapes.iter().any(|(of, value)| of.contains(word) || value.contains(word));
         let paths = [
@@ -133,13 +134,14 @@ impl Library {
     }
 }
 
-/// A struct as `Debug` writes it, as an initializer of C99: `Name { field: [1] }` as `{ .field = {1} }`.
+/// Converts `Debug` output of a struct to a C99 initializer: `Name { field: [1] }` becomes `{ .field = {1} }`.
 fn designated(value: &str) -> String {
     let mut words = vec![];
     for word in value.split(' ') {
         match word.strip_suffix(':') {
             Some(field) => words.push(format!(".{field} =")),
-            // The name of a struct, whose bracket follows: of a list's first the list's bracket is before it.
+            // Drop the name of a struct, which is before its bracket. In the first element of a list, keep the list's
+            // bracket.
             None if word.ends_with(|c: char| c.is_ascii_alphabetic()) => {
                 words.extend(word.starts_with('[').then(|| "[".to_owned()));
             }

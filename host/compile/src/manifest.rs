@@ -1,10 +1,10 @@
-//! Manifests: of the crate, and of the copies of damper's crates that it uses.
+//! Cargo manifests of the generated crate, and copies of the damper crates that it uses.
 
 use crate::CompiledFile;
 use crate::names::literal;
 use std::path::Path;
 
-/// The sources of `core`, of `core/access` and of `nn`, less their tests' files.
+/// Sources of `core`, `core/access` and `nn`, without files of tests.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 /// Their manifests, which inherit from the workspace.
 const MANIFESTS: [(&str, &str); 3] = [
@@ -17,7 +17,7 @@ const LICENSES: [(&str, &str); 2] = [
     ("LICENSE-MIT", include_str!("../../../LICENSE-MIT")),
 ];
 
-/// The manifest of the crate `name`, over damper's crates in the repository `damper` or in copies.
+/// Formats the manifest of the crate `name`. It uses the damper crates in the repository `damper`, or their copies.
 pub(crate) fn of_crate(name: &str, damper: Option<&Path>) -> String {
     let path = |folder: &str| match damper {
         None => literal(&format!("damper-{folder}")),
@@ -50,7 +50,7 @@ codegen-units = 1
     )
 }
 
-/// Copies of damper's crates.
+/// Returns the files of the copied damper crates.
 pub(crate) fn copied() -> impl Iterator<Item = CompiledFile> {
     let file = |path: String, text: &str| CompiledFile { path, bytes: text.into() };
     let sources = SOURCES.iter().map(move |(path, text)| file(format!("damper-{path}"), text));
@@ -62,7 +62,7 @@ pub(crate) fn copied() -> impl Iterator<Item = CompiledFile> {
     sources.chain(manifests).chain(licenses)
 }
 
-/// A manifest without what it has from the workspace, and without dependencies of tests, which are not copied.
+/// Removes inheritance from the workspace and development dependencies, because neither is copied.
 fn apart(manifest: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = String::new();
@@ -94,7 +94,7 @@ mod tests {
         for (name, manifest) in MANIFESTS {
             let text = apart(manifest);
             assert!(!text.contains("workspace"), "{name}: {text}");
-            // What it depends on is copied with it.
+            // Each dependency is copied too.
             for path in text.split("path = \"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
                 assert!(MANIFESTS.iter().any(|(copied, _)| *copied == format!("{name}/{path}")), "{name}: {path}");
             }

@@ -1,8 +1,8 @@
-//! Names of a model as identifiers of Rust and C, in literals and in comments.
+//! Conversion of model names to identifiers, literals and comments of Rust and C.
 
 use std::collections::HashSet;
 
-/// Names that the generated functions have taken, and keywords.
+/// Keywords, and names that the generated functions use.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "params", "memory", "grad", "open", "sink", "kernels", "constants", "shapes", "f32s", "i64s", "bools", "out", "part", "write",
@@ -14,14 +14,14 @@ const TAKEN: &[&str] = &[
     "long", "register", "restrict", "short", "signed", "sizeof", "switch", "typedef", "union", "unsigned", "void", "volatile",
 ];
 
-/// Identifiers in lower case, each another one.
+/// Generator of unique identifiers in lower case.
 #[derive(Default, Debug)]
 pub(crate) struct Names {
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// The identifier of `name`.
+    /// Returns a new identifier for `name`.
     pub(crate) fn of(&mut self, name: &str) -> String {
         let mut word: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
@@ -29,7 +29,7 @@ impl Names {
         if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) || is_operand(&word) {
             word = format!("input_{word}").trim_end_matches('_').to_owned();
         }
-        // Types of C end so, and functions and types of damper begin so.
+        // C types end in `_t`. Functions and types of damper begin with `damper_`.
         let is_taken = |word: &str| TAKEN.contains(&word) || word.ends_with("_t") || word.starts_with("damper_");
         if is_taken(&word) {
             word = format!("input_{word}_");
@@ -41,12 +41,12 @@ impl Names {
     }
 }
 
-/// Returns true of `r0`, `r1`, …: operands in memory.
+/// Returns true for `r0`, `r1`, …, the names of operands in memory.
 fn is_operand(word: &str) -> bool {
     word.strip_prefix('r').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name of a crate: letters, digits and single `-`, beginning with a letter.
+/// Returns a crate name: letters, digits and single `-`, beginning with a letter.
 pub(crate) fn crate_name(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let word = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
@@ -57,18 +57,18 @@ pub(crate) fn crate_name(name: &str) -> String {
     }
 }
 
-/// Text as a literal.
+/// Formats text as a Rust string literal.
 pub(crate) fn literal(text: &str) -> String {
     let escaped: String = text.chars().flat_map(char::escape_default).collect();
     format!("\"{escaped}\"")
 }
 
-/// Text of a model inside a comment of one line.
+/// Replaces control characters and line separators, for a comment on one line.
 pub(crate) fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
 }
 
-/// As [`literal`], in C: bytes that are not plain text as octal numbers.
+/// Formats text as a C string literal. Bytes that are not plain text become octal escapes.
 pub(crate) fn c_literal(text: &str) -> String {
     let escaped: String = text
         .bytes()
@@ -81,7 +81,7 @@ pub(crate) fn c_literal(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// As [`comment`], in C.
+/// Formats text of a model for a comment in C, as [`comment`] does for Rust.
 pub(crate) fn c_comment(text: &str) -> String {
     comment(text).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 }

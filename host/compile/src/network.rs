@@ -1,4 +1,4 @@
-//! A compiled gradient graph: its programs with their memory, and the form of each parameter's gradient.
+//! Compiled gradient graph: its programs with their memory, and the form of each parameter's gradient.
 
 use crate::error::CompileError;
 use crate::schedule::{Constants, Operand, Schedule};
@@ -8,29 +8,29 @@ use damper_onnx::{DType, Dim, TensorSpec};
 use damper_runtime::SessionSpec;
 use damper_runtime::portable::{ADVICE, Kind, Program, ProgramForm};
 
-/// How the gradient of a parameter is read.
+/// Form of a parameter's gradient.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// All of it, from memory.
+    /// The complete gradient, in memory.
     Whole(Operand),
-    /// The outer product of two vectors.
+    /// Factors of an outer product.
     Outer(Operand, Operand),
-    /// The gradient of a kernel: of the gradient `[O, *windows]` and the image `[C, *image]`.
+    /// Gradient `[O, *windows]` and image `[C, *image]`, for the gradient of a convolution kernel.
     Kernel(Operand, Operand, damper_nn::Window),
 }
 
-/// A trained parameter.
+/// Trained parameter.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
-    /// Where it begins in the vector of all.
+    /// Offset in the flat parameters.
     pub(crate) start: usize,
     pub(crate) len: usize,
     pub(crate) grad: Part,
 }
 
-/// An input or an output.
+/// Input or output.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) name: String,
@@ -39,10 +39,10 @@ pub(crate) struct Port {
     pub(crate) len: usize,
 }
 
-/// A network to be written.
+/// Network to generate.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// The sample's inputs, and its labels last where there are any.
+    /// Inputs of a sample. Labels are last, if there are any.
     pub(crate) inputs: Vec<Port>,
     pub(crate) has_labels: bool,
     pub(crate) outputs: Vec<Port>,
@@ -51,7 +51,7 @@ pub(crate) struct Network {
     pub(crate) loss: Schedule,
     pub(crate) gradient: Schedule,
     pub(crate) constants: Constants,
-    /// Whether a step takes a sample's gradient from memory, computed once, or asks for it three times.
+    /// True if a step stores a sample's gradient and computes it once. Otherwise a step reads it three times.
     pub(crate) is_stored: bool,
 }
 
@@ -91,13 +91,13 @@ impl Network {
         })
     }
 
-    /// Elements of all trained parameters.
+    /// Returns the total number of elements in the trained parameters.
     pub(crate) fn dim(&self) -> usize {
         self.parameters.iter().map(|parameter| parameter.len).sum()
     }
 
-    /// Plans for `limit` bytes of RAM, if it is given: what a sample takes beside the parameters and the step's sum, and the gradient too if
-    /// there is room for it.
+    /// Plans for `limit` bytes of RAM, if given. Stores the gradient if there is room for it after the parameters, the
+    /// step's sum and the values of a sample.
     pub(crate) fn fit(&mut self, limit: Option<usize>) -> Result<(), CompileError> {
         let Some(limit) = limit else { return Ok(()) };
         let (vector, numbers) = (4 * self.dim(), self.memory());
@@ -116,32 +116,32 @@ impl Network {
         )))
     }
 
-    /// Bytes of a sample's numbers.
+    /// Returns the bytes of a sample's values.
     pub(crate) fn memory(&self) -> usize {
         let [f32s, i64s, bools] = self.areas();
         4 * f32s + 8 * i64s + bools
     }
 
-    /// Lengths of the memories of f32, i64 and bool that each program fits in.
+    /// Returns the lengths of the memories of f32, i64 and bool. Each program fits in them.
     pub(crate) fn areas(&self) -> [usize; 3] {
         let most = |at: usize| [&self.forward, &self.loss, &self.gradient].map(|schedule| schedule.areas[at]);
         [0, 1, 2].map(|at| most(at).into_iter().max().unwrap_or(0))
     }
 }
 
-/// For one sample.
+/// Returns the specification of a session with one sample.
 pub(crate) fn plan(grad: &GradGraph, outputs: Vec<TensorSpec>) -> SessionSpec {
     SessionSpec { batch: 1, threads: 1, inputs: grad.feeds(), outputs }
 }
 
-/// The outputs that a gradient is read from.
+/// Returns the outputs that contain gradients or their factors.
 pub(crate) fn gradients(grad: &GradGraph) -> Vec<TensorSpec> {
     let is_read =
         |spec: &&TensorSpec| ["dp.grad.", LEFT, "dp.right."].iter().any(|prefix| spec.name.starts_with(prefix));
     grad.outputs.iter().filter(is_read).cloned().collect()
 }
 
-/// Prefix of the first of two outputs of which a gradient is made.
+/// Prefix of the first of two outputs that are the factors of a gradient.
 const LEFT: &str = "dp.left.";
 
 fn port(spec: &TensorSpec) -> Port {
@@ -149,7 +149,7 @@ fn port(spec: &TensorSpec) -> Port {
     Port { name: spec.name.clone(), shape: shape(spec), kind, len: spec.elements(1) }
 }
 
-/// The shape of one sample's: without the batch.
+/// Returns the shape of one sample, without the batch axis.
 fn shape(spec: &TensorSpec) -> Vec<usize> {
     spec.shape.iter().filter(|dim| **dim != Dim::Batch).map(|dim| dim.extent(1)).collect()
 }
@@ -178,7 +178,7 @@ fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, C
     Ok(parameters)
 }
 
-/// The windows of the image `[N, C, *image]` for a gradient `[N, O, *windows]`.
+/// Returns the windows of the image `[N, C, *image]` for a gradient `[N, O, *windows]`.
 fn kernel_window(
     KernelWindows { window, groups }: &KernelWindows,
     gradient: &TensorSpec,

@@ -1,4 +1,4 @@
-//! The crate's README: what it takes of a device, and how it is used.
+//! Generates the crate's README: its resources on a device, and its use.
 
 use crate::names::comment;
 use crate::network::{Network, Parameter, Part, Port};
@@ -29,7 +29,7 @@ impl Footprint {
     }
 }
 
-/// Products of two numbers that a step adds up.
+/// Returns the number of multiply-adds of a step.
 fn multiply_adds(step: &Step) -> u64 {
     let window_len = |window: &damper_nn::Window| {
         let [height, width] = window.axes;
@@ -43,7 +43,7 @@ fn multiply_adds(step: &Step) -> u64 {
     count as u64
 }
 
-/// `README.md`: what stands at the places of its template.
+/// Fields of the template of `README.md`.
 #[derive(Template)]
 #[template(path = "readme.md.j2", escape = "none")]
 struct ReadmeFile<'a> {
@@ -56,12 +56,12 @@ struct ReadmeFile<'a> {
     ports: Vec<(&'a str, &'a Port)>,
     parameters: &'a [Parameter],
     figures: &'a Footprint,
-    /// Bytes of a number for each parameter.
+    /// Bytes of one f32 per parameter.
     words: usize,
-    /// Bytes of a step, and its multiply-adds.
+    /// Bytes that a step needs. `passes` is its number of multiply-adds.
     of_step: usize,
     passes: u64,
-    /// Names in the language.
+    /// Names in the generated language.
     memory: String,
     forward: String,
     gradient: String,
@@ -69,12 +69,12 @@ struct ReadmeFile<'a> {
     initial: String,
 }
 
-/// Text of a model as a cell of a table.
+/// Escapes text of a model for a table cell.
 fn cell(text: &str) -> String {
     comment(text).replace('|', "\\|")
 }
 
-/// The form of a parameter's gradient.
+/// Describes the form of a parameter's gradient.
 fn form(part: &Part) -> &'static str {
     match part {
         Part::Whole(_) => "in memory",

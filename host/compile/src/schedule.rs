@@ -1,7 +1,8 @@
-//! A program as a compiled network runs it: what it computes lies in one memory, and what is known beforehand does not.
+//! Schedule of a compiled network's program: computed values are in one memory, separate from those known in advance.
 //!
-//! [`Program`] keeps constants, parameters and samples in its areas. On a device constants stay in flash, and parameters and the sample are
-//! the caller's. So the values that steps write are told apart again and placed anew, by the same plan of memory.
+//! [`Program`] keeps constants, parameters and samples in its areas. On a device, constants stay in flash, and the
+//! caller owns parameters and samples. This module identifies the values that steps write and places only them, with
+//! the same placement algorithm.
 
 use crate::layout::{Layout, Value};
 use damper_nn::elementwise::{Binary, Unary};
@@ -9,31 +10,31 @@ use damper_onnx::graph::QuantizedTensor;
 use damper_runtime::portable::{Data, Kernel, Kind, Program, ValuePlace};
 use std::collections::HashMap;
 
-/// Where an operand is.
+/// Source of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// Among the constants of its kind.
+    /// Constants of its kind.
     Constant,
-    /// A weight of 8-bit integers, by its number.
+    /// Weight of 8-bit integers, by its number.
     Quantized(usize),
-    /// An input of the program, by its number.
+    /// Input of the program, by its number.
     Input(usize),
-    /// In the memory of its kind.
+    /// Memory of its kind.
     Memory,
 }
 
-/// An operand.
+/// Operand of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operand {
     pub(crate) source: Source,
     pub(crate) kind: Kind,
-    /// The first element; of an input always 0.
+    /// Index of the first element. Always 0 for an input.
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
 impl Operand {
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.len
             * match self.kind {
@@ -44,7 +45,7 @@ impl Operand {
     }
 }
 
-/// A kernel with its operands.
+/// Kernel with its operands.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) node: String,
@@ -53,7 +54,7 @@ pub(crate) struct Step {
     pub(crate) write: Operand,
 }
 
-/// What computes the outputs of a program.
+/// Steps that compute the outputs of a program.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
@@ -62,7 +63,7 @@ pub(crate) struct Schedule {
     pub(crate) areas: [usize; 3],
 }
 
-/// The constants of a network, each once.
+/// Constants of a network, without duplicates.
 #[derive(Default, Debug)]
 pub(crate) struct Constants {
     pub(crate) f32: Vec<f32>,
@@ -71,17 +72,18 @@ pub(crate) struct Constants {
     /// Weights that kernels read as integers.
     pub(crate) quantized: Vec<QuantizedTensor>,
     known: Vec<(Kind, usize, usize)>,
-    /// The model's weights of integers, each with its elements as floats, and its number among `quantized` if a kernel reads it.
+    /// Integer weights of the model, with their elements as floats. The number is that in `quantized`, if a kernel
+    /// reads it.
     weights: Vec<(QuantizedTensor, Vec<f32>, Option<usize>)>,
 }
 
 impl Constants {
-    /// None yet, of a model with these weights of integers and their elements as floats.
+    /// Creates empty constants for a model with these integer weights, given with their elements as floats.
     pub(crate) fn new<'a>(weights: impl Iterator<Item = (&'a QuantizedTensor, &'a [f32])>) -> Self {
         Self { weights: weights.map(|(of, floats)| (of.clone(), floats.to_vec(), None)).collect(), ..Self::default() }
     }
 
-    /// The number of the weight of integers whose elements are `data`, if there is one: whoever reads it need not have floats.
+    /// Returns the number of the integer weight with the elements `data`, if any. Its readers do not need floats.
     fn quantize(&mut self, data: &Data) -> Option<usize> {
         let Data::F32(data) = data else { return None };
         let is_it = |floats: &[f32]| floats.iter().map(|x| x.to_bits()).eq(data.iter().map(|x| x.to_bits()));
@@ -93,7 +95,7 @@ impl Constants {
         }))
     }
 
-    /// Where `data` begins among those of its kind.
+    /// Returns the offset of `data` in the constants of its kind. Adds them if they are new.
     fn intern(&mut self, data: &Data) -> usize {
         let Self { f32, i64, bool, known, .. } = self;
         match data {
@@ -103,7 +105,7 @@ impl Constants {
         }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let quantized = self.quantized.iter().map(|weight| weight.values.len() + 5 * weight.scales.len());
         4 * self.f32.len() + 8 * self.i64.len() + self.bool.len() + quantized.sum::<usize>()
@@ -127,16 +129,16 @@ fn intern<T: Copy>(
     all.len() - data.len()
 }
 
-/// What a place holds at a step.
+/// Content of a place at a step.
 #[derive(Clone, Copy)]
 enum Holder {
-    /// A constant of the program, by its number.
+    /// Constant of the program, by its number.
     Constant(usize),
     Input(Operand),
     Written(usize),
 }
 
-/// Returns true if `kernel` has a form that reads operand `slot` as 8-bit integers.
+/// Returns true if `kernel` can read operand `slot` as 8-bit integers.
 fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
     match kernel {
         Kernel::Product(_) => true,
@@ -146,7 +148,7 @@ fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
     }
 }
 
-/// The operand that `kernel` has a form to overwrite.
+/// Returns the operand that `kernel` can overwrite, if any.
 fn overwritten(kernel: &Kernel) -> Option<usize> {
     match kernel {
         Kernel::Unary(Unary::Relu | Unary::Sigmoid | Unary::Tanh) => Some(0),
@@ -168,7 +170,7 @@ impl Step {
 }
 
 impl Schedule {
-    /// Of `program`, whose constants join `constants`.
+    /// Schedules `program` and adds its constants to `constants`.
     pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
         let mut holders: HashMap<ValuePlace, Holder> = HashMap::new();
         let known = |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len };
@@ -178,7 +180,7 @@ impl Schedule {
         for (at, port) in program.inputs.iter().enumerate() {
             holders.insert(port.place, Holder::Input(known(Source::Input(at), &port.place, 0)));
         }
-        // Of a step that writes nothing there is nothing to run.
+        // Steps that write no elements are skipped.
         let steps: Vec<_> =
             program.of_parameters.iter().chain(&program.of_sample).filter(|step| step.write.len > 0).collect();
         let mut values: Vec<Value> = vec![];
@@ -218,7 +220,7 @@ impl Schedule {
             }
             Some(Holder::Input(operand)) => operand,
             Some(Holder::Written(value)) => in_memory(place.kind, starts[value], place.len),
-            // Nobody writes a value without elements.
+            // No step writes a value without elements.
             None => in_memory(place.kind, 0, 0),
         };
         let outputs = outputs.iter().map(|(holder, place)| operand(*holder, place, false)).collect();

@@ -1,4 +1,4 @@
-//! The source of a compiled network: `src/lib.rs`.
+//! Generates the Rust source of a compiled network.
 
 use crate::Language;
 use crate::call::type_of;
@@ -10,7 +10,7 @@ use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
 
-/// The sources of the modules.
+/// Sources of the modules.
 pub(crate) struct Sources {
     pub(crate) lib: String,
     pub(crate) kernels: String,
@@ -18,24 +18,24 @@ pub(crate) struct Sources {
     pub(crate) constants: String,
 }
 
-/// `src/lib.rs`: what stands at the places of its template.
+/// Fields of the template of `src/lib.rs`.
 #[derive(Template)]
 #[template(path = "lib.rs.j2", escape = "none")]
 struct LibFile<'a> {
     title: String,
     dim: usize,
-    /// Arguments, and of what they are.
+    /// Names of arguments, each with its input or output.
     ports: Vec<(String, &'a Port)>,
     parameters: &'a [Parameter],
     /// Lengths of the memories.
     f32s: usize,
     i64s: usize,
     bools: usize,
-    /// Arguments with their types: of a sample, of one with its label, and of outputs.
+    /// Declarations of arguments: a sample, a sample with its label, and outputs.
     sample: String,
     labelled: String,
     taken: String,
-    /// The arguments of a sample alone.
+    /// Names of the arguments of a sample.
     given: String,
     /// Bodies of functions.
     forward: String,
@@ -45,18 +45,18 @@ struct LibFile<'a> {
     factors: String,
     yielded: String,
     is_stored: bool,
-    /// Helpers that they call.
+    /// Helpers that the bodies call.
     has_outer: bool,
     has_kernel: bool,
     has_quantized: bool,
 }
 
-/// The text of a template, whose last newline the library leaves out.
+/// Renders a template. Adds the last newline, which askama removes.
 pub(crate) fn rendered(template: &impl Template) -> String {
     template.render().expect("a template that is compiled renders into memory") + "\n"
 }
 
-/// The name of each data input as an argument.
+/// Returns the argument name of each input.
 pub(crate) fn arguments(network: &Network) -> Vec<String> {
     let mut names = Names::default();
     let labels = network.inputs.len() - usize::from(network.has_labels);
@@ -64,7 +64,7 @@ pub(crate) fn arguments(network: &Network) -> Vec<String> {
     network.inputs.iter().enumerate().map(name).map(|name| names.of(&name)).collect()
 }
 
-/// The name of a model's output as an argument.
+/// Returns the argument name of each output.
 pub(crate) fn output_arguments(network: &Network) -> Vec<String> {
     let mut names = Names::default();
     arguments(network).iter().for_each(|name| {
@@ -91,7 +91,7 @@ pub(crate) fn sources(network: &Network, title: &str) -> Sources {
 }
 
 impl Writer<'_> {
-    /// An operand that is only read. `memory` is what precedes the names of the memories.
+    /// Formats an operand that is only read. `memory` is the prefix of the memories' names.
     fn read(&self, operand: Operand, memory: &str) -> String {
         let Operand { source, kind, start, len } = operand;
         let range = format!("{start}, {len}");
@@ -110,7 +110,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The block of a step: what it writes and what it reads beside it are cut out of one memory.
+    /// Formats the block of a step. It splits one memory into the value to write and the operands in the same memory.
     fn step(&mut self, step: &Step) -> String {
         let write = step.write;
         let mut cut: Vec<Operand> = vec![];
@@ -145,7 +145,7 @@ impl Writer<'_> {
         format!("    let Memory {{ f32s, i64s, bools }} = memory;\n{steps}")
     }
 
-    /// The arguments that name a sample, with their types.
+    /// Formats the declarations of a sample's arguments.
     fn sample(&self, with_labels: bool) -> String {
         let count =
             if with_labels { self.inputs.len() } else { self.inputs.len() - usize::from(self.network.has_labels) };
@@ -190,7 +190,7 @@ impl Writer<'_> {
         rendered(&file)
     }
 
-    /// The body that yields the gradient.
+    /// Formats the function body that passes the gradient to a sink.
     fn yielded(&mut self) -> String {
         let mut body = String::new();
         for parameter in &self.network.parameters {
@@ -216,15 +216,17 @@ impl Writer<'_> {
     }
 }
 
-/// Values of a kernel's gradient that are computed at once: whole outputs of a group, up to 3 KB, or four outputs if they take more. Each
-/// output that is computed with others takes fewer instructions.
+/// Returns the number of values of a kernel's gradient to compute at once.
+///
+/// They are whole outputs of a group, up to 3 KB. If that is fewer than four outputs, it is four, or all of a smaller
+/// group. Computing outputs together takes fewer instructions per output.
 pub(crate) fn part_len(window: &damper_nn::Window) -> usize {
     const MOST: usize = 768;
     let of_output = window.output_taps().max(1);
     of_output * (MOST / of_output).max(4).min(window.group_outputs())
 }
 
-/// The module of the constants: long ones of floats in a file beside it.
+/// Formats the module of the constants. Floats are in a separate file.
 fn constants(network: &Network) -> String {
     let constants = &network.constants;
     let mut source =
@@ -261,7 +263,7 @@ fn constants(network: &Network) -> String {
     source
 }
 
-/// Returns true of an input of floats.
+/// Returns true if the input is of floats.
 pub(crate) fn is_float(port: &Port) -> bool {
     port.kind == Kind::F32
 }

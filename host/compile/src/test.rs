@@ -1,15 +1,15 @@
-//! The crate's own test: on any machine its gradient has the bits that the portable backend had when it was written.
+//! Generates the crate's own test: its gradient has the bits of the portable backend on any machine.
 
 use crate::network::{Network, Port};
 use crate::source::{arguments, rendered};
 use askama::Template;
 
-/// Element `at` of the sample's floats. Its integers are 0.
+/// Returns element `at` of the sample's floats. Its integers are 0.
 pub(crate) fn value(at: usize) -> f32 {
     (at * 37 % 101) as f32 / 101.0
 }
 
-/// `tests/same_bits.rs`: what stands at the places of its template.
+/// Fields of the template of `tests/same_bits.rs`.
 #[derive(Template)]
 #[template(path = "same_bits.rs.j2", escape = "none")]
 struct TestFile<'a> {
@@ -18,7 +18,7 @@ struct TestFile<'a> {
     given: String,
 }
 
-/// The source of `tests/same_bits.rs`.
+/// Generates the source of `tests/same_bits.rs`.
 pub(crate) fn source(network: &Network, name: &str) -> String {
     let arguments = arguments(network);
     rendered(&TestFile {

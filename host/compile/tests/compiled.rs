@@ -1,7 +1,12 @@
-//! Compiled networks, shipped and random ones: each crate's own test compares its gradient with the portable backend's bits, and a step of
-//! streamed gradients with one of stored ones. They are built by Cargo, without a network. `DAMPER_COMPILED_ON` names targets, with spaces
-//! between, where they run too, built by the command that `DAMPER_CROSS` names (`cargo`); on boards the last `DAMPER_COMPILED_SAMPLE` of them.
-//! `DAMPER_COMPILED_SEED` is the first random network's seed (0). `DAMPER_COMPILED_MODELS` names a folder for the models with their gradients, which `torch_gradients.py` compares with PyTorch's.
+//! Compiled networks, shipped and random. Each crate's own test compares its gradient with the bits of the portable
+//! backend, and a step of streamed gradients with a step of stored gradients. Cargo builds the crates offline.
+//!
+//! - `DAMPER_COMPILED_ON` lists targets, separated by spaces, on which the networks also run. The command in
+//!   `DAMPER_CROSS` (default `cargo`) builds them.
+//! - `DAMPER_COMPILED_SAMPLE` is the number of networks that boards run, from the end of the list.
+//! - `DAMPER_COMPILED_SEED` is the seed of the first random network (default 0).
+//! - `DAMPER_COMPILED_MODELS` is a folder for the models with their gradients. `torch_gradients.py` compares them with
+//!   PyTorch.
 
 #[path = "compiled/board.rs"]
 mod board;
@@ -35,7 +40,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Random networks of every operator that are compiled.
+/// Number of random networks that are compiled.
 const RANDOM: usize = 18;
 
 fn root() -> PathBuf {
@@ -72,7 +77,7 @@ fn write(folder: &Path, files: &[CompiledFile]) {
     for file in files {
         let path = folder.join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // What stays the same is not built again.
+        // Cargo rebuilds only files that are written.
         if fs::read(&path).ok().as_ref() != Some(&file.bytes) {
             fs::write(path, &file.bytes).unwrap();
         }
@@ -88,7 +93,7 @@ fn cargo_run(cargo: &OsStr, arguments: &[&str], folder: &Path, target: &Path) ->
     said
 }
 
-/// A network of convolutions over a line, as sensors have.
+/// Returns a network with one-dimensional convolutions, as for sensor data.
 fn line_network(random: &mut Random) -> ModelProto {
     let (channels, length) = (1 + random.below(3), 24 + random.below(16));
     let mut initializers = vec![];
@@ -132,7 +137,7 @@ fn line_network(random: &mut Random) -> ModelProto {
     }
 }
 
-/// Shipped and random networks, written in `to`.
+/// Compiles shipped and random networks with the options `to`.
 fn networks(to: &CompileOptions) -> Vec<Compiled> {
     let mut networks = vec![];
     for (file, only, loss) in [
@@ -176,13 +181,13 @@ fn networks(to: &CompileOptions) -> Vec<Compiled> {
     networks
 }
 
-/// The networks that boards run: the last ones, which are random, as many as `DAMPER_COMPILED_SAMPLE` says, or all.
+/// Returns the networks that boards run: the last `DAMPER_COMPILED_SAMPLE`, which are random, or all by default.
 fn sample(networks: &[Compiled]) -> &[Compiled] {
     let count = std::env::var("DAMPER_COMPILED_SAMPLE").map_or(networks.len(), |count| count.parse().unwrap());
     &networks[networks.len() - count.min(networks.len())..]
 }
 
-/// All networks in one build: a crate whose tests are those of all of them.
+/// Builds all networks at once: the tests of one crate include the tests of every network.
 #[test]
 fn networks_have_portable_bits() {
     let networks = networks(&CompileOptions { damper: Some(root()), ..CompileOptions::default() });
@@ -194,7 +199,7 @@ fn networks_have_portable_bits() {
         let text = fs::read_to_string(crate_folder.join("Cargo.toml")).unwrap();
         let package = text.split('"').nth(1).unwrap();
         let module = package.replace('-', "_");
-        // The test takes the crate by its name; the names of several may be one.
+        // The test imports the crate by its name, which several crates may share.
         dependencies += &format!("n{at} = {{ path = \"{}\", package = \"{package}\" }}\n", crate_folder.display());
         let test = fs::read_to_string(crate_folder.join("tests/same_bits.rs")).unwrap();
         let test = test.replace(&format!("use {module}::"), &format!("use n{at}::"));
@@ -238,7 +243,8 @@ fn networks_have_portable_bits() {
     }
 }
 
-/// In C99 without a warning, over the static library: the bits of the host's compiler, and of all the networks.
+/// C99 sources compile without warnings against the static library. All networks have the recorded bits with the host's
+/// compiler.
 #[test]
 fn c_has_portable_bits() {
     let Ok(gcc) = Command::new("gcc").arg("--version").output() else {
@@ -249,7 +255,7 @@ fn c_has_portable_bits() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     cargo_run(&cargo, &["build", "--locked", "--release"], &capi, &capi.join("target"));
     let to = CompileOptions { language: Language::C, ..CompileOptions::default() };
-    // One that keeps the gradient beside them.
+    // A network that stores the gradient.
     let stored = CompileOptions { memory: Some(1 << 20), ..to.clone() };
     let stored = shipped("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy, stored).unwrap();
     assert!(stored.figures.is_stored);
@@ -269,7 +275,7 @@ fn c_has_portable_bits() {
     }
 }
 
-// The plan is that which fits; if none does, the message has the numbers.
+// The plan fits the limit. If none does, the message has the sizes.
 #[test]
 fn memory_picks_a_plan() {
     let plan = |memory| {
@@ -311,7 +317,7 @@ debug = false
 [dependencies]
 ";
 
-// A crate with copies of what it uses builds in a folder of its own, unedited, and passes its tests without a warning.
+// A crate with copies of its dependencies builds unedited in a separate folder. Its tests pass without warnings.
 #[test]
 fn crate_builds_unedited() {
     let folder = tempfile::tempdir().unwrap();
@@ -333,12 +339,13 @@ fn crate_builds_unedited() {
     assert!(!said.contains("warning"), "{said}");
 }
 
-// An operator without a portable kernel is refused by its node's name, and without advice that is another command's.
+// The error for an operator without a portable kernel names the node. It omits the advice that applies to other
+// commands.
 #[test]
 fn refusal_names_the_node() {
     let mut model = line_network(&mut Random(1));
     let graph = model.graph.as_mut().unwrap();
-    // Its windows are over three axes.
+    // A convolution over three axes has no portable kernel.
     graph.node[0] = make_node("Conv", "volume", &["x", "w1", "b1"], &["c1"], vec![]);
     graph.node.truncate(1);
     graph.node.push(make_node("GlobalAveragePool", "mean", &["c1"], &["m"], vec![]));

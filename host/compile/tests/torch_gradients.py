@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the gradients of compiled networks with torch.func's: `torch_gradients.py FOLDER...`, each with `model.onnx`, `loss`, `parameters`
-and `gradient.f32`, as `DAMPER_COMPILED_MODELS` has the tests write them. Prints the largest distances, and fails above 1e-5.
+"""Compares the gradients of compiled networks with those of torch.func.
 
-A small reading of ONNX in PyTorch, in float64, with none of damper's code. The distance of a network is that of its farthest gradient
-entry, divided by the largest entry of its gradient, or by 1 if that is smaller.
+    torch_gradients.py FOLDER...
+
+Each folder has `model.onnx`, `loss`, `parameters` and `gradient.f32`. The tests write them if `DAMPER_COMPILED_MODELS` is set. Prints each
+error above 1e-5 and the largest error. Fails if an error is above 1e-5, or if there are fewer than 30 networks.
+
+The script interprets ONNX in PyTorch, in float64, without code of damper. The error of a network is the largest absolute error of a
+gradient entry. It is relative to the largest absolute entry of the gradient, or to 1 if that entry is smaller.
 """
 
 import pathlib
@@ -20,7 +24,7 @@ BOUND = 1e-5
 
 
 def value(shape, dtype):
-    """The sample of the networks' own tests: floats by their place, integers 0."""
+    """Returns the sample of the networks' own tests: floats depend on their index, integers are 0."""
     count = int(np.prod(shape))
     if dtype != onnx.TensorProto.FLOAT:
         return torch.zeros(shape, dtype=torch.int64)
@@ -28,7 +32,7 @@ def value(shape, dtype):
 
 
 def tensor(proto):
-    """Floats as float64."""
+    """Converts a tensor to PyTorch. Floats become float64, integers int64."""
     array = torch.from_numpy(numpy_helper.to_array(proto).copy())
     return array.double() if array.is_floating_point() else array.long() if array.dtype != torch.bool else array
 
@@ -42,7 +46,10 @@ def attributes(node):
 
 
 def output(graph, params, sample, wanted):
-    """The value of `wanted`. A parameter goes by an initializer's name, a node's output's, or that of an initializer in one node."""
+    """Returns the value of `wanted`.
+
+    The name of a parameter is that of an initializer, of a node's output, or of an initializer in one node (`NAME::NODE`).
+    """
     values = {proto.name: tensor(proto) for proto in graph.initializer} | sample | params
     for at, node in enumerate(graph.node):
         title = node.name or f"{node.op_type}_{at}"
@@ -63,7 +70,7 @@ def output(graph, params, sample, wanted):
 
 
 def loss(kind, z):
-    """Of labels as the networks' tests have them."""
+    """Returns the loss of the outputs `z`, with the labels of the networks' tests."""
     if kind == "softmax-cross-entropy":
         return -z.log_softmax(-1)[..., 0].mean()
     target = value(tuple(z.shape), onnx.TensorProto.FLOAT)

@@ -1,4 +1,4 @@
-"""The operators of ONNX in PyTorch, by name, for torch_gradients.py: each takes its attributes and its inputs."""
+"""ONNX operators in PyTorch, by name, for torch_gradients.py. Each function takes its attributes and its inputs."""
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ def reduced(f):
 
 
 def over_each(f):
-    """A reduction of one axis at a time."""
+    """Returns a reduction that applies `f` to one axis at a time."""
 
     def run(x, axes, keep):
         for axis in sorted(axes, reverse=True):
@@ -33,7 +33,7 @@ def over_each(f):
 
 
 def windows(at, x, kernel):
-    """Strides, dilations and the padding of both ends of each axis."""
+    """Returns strides, dilations and the padding at both ends of each axis."""
     rank = x.dim() - 2
     strides, dilations = at.get("strides", [1] * rank), at.get("dilations", [1] * rank)
     pads = at.get("pads", [0] * 2 * rank)
@@ -72,7 +72,7 @@ def conv_transpose(at, x, w, b=None):
 
 
 def unfolded(at, x, fill):
-    """The entries of each window, last."""
+    """Returns the entries of each window in the last axis."""
     kernel = at["kernel_shape"]
     strides, dilations, pads = windows(at, x, kernel)
     rank = len(kernel)
@@ -272,7 +272,7 @@ def dequantize(at, x, scale, zero=None):
     if scale.dim() == 1 and scale.numel() > 1:
         shape = [-1 if i == at.get("axis", 1) % x.dim() else 1 for i in range(x.dim())]
         scale, zero = scale.reshape(shape), zero.reshape(shape)
-    # Rounded once to float32, as the operator says.
+    # Rounded once to float32, as the operator specifies.
     return ((x.double() - zero.double()).float() * scale.float()).double()
 
 
@@ -291,7 +291,7 @@ def folded(f):
 
 
 def stepped(f):
-    """A step: no gradient."""
+    """Returns a step function: its gradient is zero."""
     return lambda at, x: f(x).detach()
 
 

@@ -1,4 +1,4 @@
-//! A convolution of an image.
+//! Convolution of an image.
 
 use super::line;
 use crate::sum::BLOCK;
@@ -6,11 +6,12 @@ use crate::tile::{self, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::window::{Window, split};
 use crate::{Error, check};
 
-/// `x` `[channels, H, W]` under `kernel` `[outputs, channels / groups, *taps]` and `bias` `[outputs]`, into `out` `[outputs, *windows]`.
+/// Convolves `x` `[channels, H, W]` with `kernel` `[outputs, channels / groups, *taps]`, adds `bias` `[outputs]` and
+/// writes `out` `[outputs, *windows]`.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn forward<L: Lanes>(
     window: &Window,
@@ -24,11 +25,11 @@ pub fn forward<L: Lanes>(
     forward_by::<L>(window, x, &rows, bias, out)
 }
 
-/// As [`forward`], with the kernel's weights read by rows, one an output.
+/// Computes [`forward`] with the kernel as rows of weights, one row per output.
 ///
 /// # Errors
 ///
-/// Those of [`forward`].
+/// As for [`forward`].
 #[inline(always)]
 pub(crate) fn forward_by<L: Lanes>(
     window: &Window,
@@ -71,11 +72,11 @@ pub(crate) fn forward_by<L: Lanes>(
     Ok(())
 }
 
-/// One channel under the kernel of row `row`, tap by tap: a plane is too little for a panel. Returns false, with nothing computed, if the
-/// sums are longer than a block or a weight is not finite.
+/// Convolves one channel with the kernel of row `row`, tap by tap, because one channel is too little for a panel.
+/// Returns false, with nothing computed, if the sums are longer than a block or a weight is not finite.
 ///
-/// A tap outside the image is left out. Its term is ±0, for the weight is finite, and a sum that began at +0 is never −0: adding ±0
-/// changes no bit.
+/// Skips taps outside the image. Such a term is ±0, because the weight is finite. A sum that begins at +0 is never −0,
+/// so adding ±0 changes no bit.
 #[inline(always)]
 fn plane(window: &Window, image: &[f32], (kernel, row): (&impl Rows, usize), out: &mut [f32]) -> bool {
     let [height, width] = window.axes;
@@ -104,7 +105,7 @@ fn plane(window: &Window, image: &[f32], (kernel, row): (&impl Rows, usize), out
     true
 }
 
-/// Adds `factor · x` to `out`, each at its stride, as far as both go.
+/// Adds `factor · x` to `out`, each with its own stride, until the shorter slice ends.
 #[inline(always)]
 pub(super) fn add_scaled(out: &mut [f32], out_stride: usize, factor: f32, x: &[f32], x_stride: usize) {
     if out_stride == 1 && x_stride == 1 {
@@ -118,7 +119,7 @@ pub(super) fn add_scaled(out: &mut [f32], out_stride: usize, factor: f32, x: &[f
     }
 }
 
-/// Terms are `(channel, tap)`, columns are windows.
+/// Packs a panel with windows as columns and `(channel, tap)` as terms.
 #[inline(always)]
 fn pack_windows<L: Lanes>(window: &Window, image: &[f32], place: PanelRange, panel: &mut Panel<L>) {
     let [height, width] = window.axes;
@@ -126,13 +127,13 @@ fn pack_windows<L: Lanes>(window: &Window, image: &[f32], place: PanelRange, pan
     let (mut i, mut j) = split(tap, width.kernel);
     let (y, x) = split(place.column, width.output);
     let (top, left) = (height.at(y, 0), width.at(x, 0));
-    // Neighbours of one line that are inside with all taps are copied together.
+    // Adjacent windows of one row are copied together if all their taps are inside the image.
     let reach = (width.kernel.wrapping_sub(1)).wrapping_mul(width.dilation).wrapping_add(L::COUNT);
     let is_inside = left < width.input && width.input.wrapping_sub(left) >= reach;
     let together = width.stride == 1 && is_inside && x.wrapping_add(place.columns) <= width.output;
     let mut image = image.get(channel.wrapping_mul(window.area())..).unwrap_or_default();
     let mut rest = panel.get_mut(..place.terms).unwrap_or_default();
-    // A line of taps at a time.
+    // One row of taps at a time.
     while !rest.is_empty() {
         let count = width.kernel.wrapping_sub(j).clamp(1, rest.len());
         let Some((here, behind)) = rest.split_at_mut_checked(count) else { break };

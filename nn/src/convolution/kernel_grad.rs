@@ -1,4 +1,4 @@
-//! The gradient of a convolution by its kernel.
+//! Gradient of a convolution with respect to its kernel.
 
 use super::line;
 use crate::product::side_by_side;
@@ -7,12 +7,12 @@ use crate::tile::{Lanes, Panel, PanelRange, Rows, Strided};
 use crate::window::{Window, split};
 use crate::{Error, check};
 
-/// The gradient of [`forward`](super::forward) by its kernel, of the gradient `dy` `[outputs, *windows]` and the image `x` `[channels, H, W]`,
-/// into `out` `[outputs, channels / groups, *taps]`.
+/// Computes the gradient of [`forward`](super::forward) with respect to its kernel, from the gradient `dy`
+/// `[outputs, *windows]` and the image `x` `[channels, H, W]`. Writes `out` `[outputs, channels / groups, *taps]`.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn kernel_grad<L: Lanes>(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     check(dy.len() == window.output_len() && x.len() == window.input_len() && out.len() == window.kernel_len())?;
@@ -24,11 +24,12 @@ pub fn kernel_grad<L: Lanes>(window: &Window, dy: &[f32], x: &[f32], out: &mut [
     Ok(())
 }
 
-/// [`kernel_grad`], handed to `take` in its order, as many outputs of a group at a time as `part` has room for: at least one.
+/// Computes [`kernel_grad`] in parts and passes them to `take` in order. A part has as many outputs of a group as fit
+/// in `part`, and at least one.
 ///
 /// # Errors
 ///
-/// Those of [`kernel_grad`], or `part` has no room for an output.
+/// As for [`kernel_grad`]. Also fails if `part` is too small for one output.
 #[inline(always)]
 pub fn kernel_grad_in_parts<L: Lanes>(
     window: &Window,
@@ -51,7 +52,7 @@ pub fn kernel_grad_in_parts<L: Lanes>(
     Ok(())
 }
 
-/// The gradient of the kernels of `rows` outputs of a group, from output `first` on.
+/// Computes the gradient of the kernels of `rows` outputs of a group, starting at output `first`.
 #[inline(always)]
 fn of_outputs<L: Lanes>(
     window: &Window,
@@ -68,18 +69,18 @@ fn of_outputs<L: Lanes>(
     if positions == 0 {
         out.fill(0.0);
     }
-    // Outputs lie in order where they are. The taps are packed once for all of them.
+    // The gradients of outputs are contiguous and are read in place. The taps are packed once for all outputs.
     side_by_side::<L>(positions, (&dy, rows, columns), (&taps, columns, 1), out);
 }
 
-/// Elements that the taps of a kernel meet: a row is `(channel, tap)`, a term is a window.
+/// Image elements under the taps of a kernel. A row is `(channel, tap)`, a term is a window.
 struct Taps<'a> {
     window: &'a Window,
     image: &'a [f32],
 }
 
 impl Taps<'_> {
-    /// Hands what row `row` meets from term `first` on to `take`.
+    /// Passes `count` elements of row `row`, starting at term `first`, to `take`.
     #[inline(always)]
     fn each(&self, row: usize, first: usize, count: usize, mut take: impl FnMut(f32)) {
         let [height, width] = self.window.axes;

@@ -1,4 +1,4 @@
-//! The definition of each convolution, one sum at a time: what the kernels are compared with.
+//! Reference implementations of the convolutions, one sum at a time. The tests compare the kernels with them.
 
 use super::{KernelStrides, line};
 use crate::sum::Sum;

@@ -9,7 +9,7 @@ fn values(random: &mut Random, len: usize) -> Vec<f32> {
     (0..len).map(|_| (random.below(1 << 16) as f32 - 32768.0) * 3.1e-5).collect()
 }
 
-/// An axis of random extents, sometimes with windows that lie outside in part or as a whole.
+/// Returns a random axis. Some of its windows may be partly or completely outside the image.
 fn axis(random: &mut Random) -> Axis {
     let mut draw = |low: usize, high: usize| low + random.below(high - low + 1);
     let (kernel, stride, dilation, before) = (draw(1, 4), draw(1, 3), draw(1, 2), draw(0, 3));
@@ -23,7 +23,7 @@ fn window(random: &mut Random) -> Window {
     Window::new(channels, outputs, groups, axes).unwrap()
 }
 
-/// Every product `kernel · image` of the convolution: output, image and kernel element.
+/// Calls `each` for every product `kernel · image` of the convolution, with the indices of output, image and kernel.
 fn each_product(window: &Window, mut each: impl FnMut(usize, usize, usize)) {
     let [h, w] = window.axes;
     let (cs, os) = (window.group_channels(), window.group_outputs());
@@ -49,19 +49,20 @@ fn assert_near(got: &[f32], want: &[f64]) {
     }
 }
 
-/// NaN is NaN, whatever its payload.
+/// Returns the bits of the values. All NaNs compare equal, because their payloads may differ.
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
-/// The bits of what `run` writes into `len` values.
+/// Returns the bits of the `len` values that `run` writes.
 fn written(len: usize, run: impl FnOnce(&mut [f32])) -> Vec<u32> {
     let mut out = std::vec![f32::NAN; len];
     run(&mut out);
     bits(&out)
 }
 
-/// Asserts that each kernel has the bits of its definition, narrow and wide, with any layout of the kernel and any part of a gradient.
+/// Asserts that each kernel matches its reference bit for bit, with narrow and wide lanes, in each layout of the
+/// kernel, and for gradients in parts of any size.
 fn assert_bits(random: &mut Random, window: &Window, x: &[f32], kernel: &[f32], dy: &[f32]) {
     let (bias, dx_bias) = (values(random, window.outputs), values(random, window.channels));
     for bias in [None, Some(&bias[..])] {
@@ -98,7 +99,7 @@ fn assert_bits(random: &mut Random, window: &Window, x: &[f32], kernel: &[f32], 
     assert_eq!(bits(&parts), want, "{window:?}");
 }
 
-// The definitions are sums over all products in f64, and the kernels have their bits.
+// The references match sums over all products in f64, and the kernels match the references bit for bit.
 #[test]
 fn convolutions_match_products_in_f64() {
     let mut random = Random(7);
@@ -130,7 +131,7 @@ fn convolutions_match_products_in_f64() {
     }
 }
 
-// Sums of more than one block, also of one channel by itself.
+// Sums longer than one block, also of a single channel.
 #[test]
 fn long_sums_have_the_same_bits() {
     let mut random = Random(9);
@@ -144,7 +145,8 @@ fn long_sums_have_the_same_bits() {
     }
 }
 
-// What is not finite meets the pads: the sums are NaN at the same places. Zeros keep the sign that the definition gives them.
+// With infinity and NaN in the operands and padding around the image, the same outputs are NaN. Zeros have the sign
+// that the reference gives them.
 #[test]
 fn unusual_values_meet_the_pads() {
     let mut random = Random(21);

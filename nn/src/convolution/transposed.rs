@@ -1,4 +1,4 @@
-//! A transposed convolution: the gradient of a convolution by its image.
+//! Transposed convolution: the gradient of a convolution with respect to its image.
 
 use super::KernelStrides;
 use super::forward::add_scaled;
@@ -7,12 +7,14 @@ use crate::tile::{Lanes, Rows, Strided, Wide};
 use crate::window::Window;
 use crate::{Error, check};
 
-/// The transposed convolution, which is the gradient of [`forward`](super::forward) by its image: `y` `[outputs, *windows]` under `kernel`
-/// and `bias` `[channels]`, into `out` `[channels, H, W]`. Fastest on a processor with vectors with [`KernelStrides::taps_first`].
+/// Computes a transposed convolution, which is the gradient of [`forward`](super::forward) with respect to its image.
+///
+/// Reads `y` `[outputs, *windows]`, `kernel` and `bias` `[channels]`. Writes `out` `[channels, H, W]`. On a processor
+/// with SIMD, [`KernelStrides::taps_first`] is fastest.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn transposed<L: Lanes>(
     window: &Window,
@@ -37,11 +39,12 @@ pub fn transposed<L: Lanes>(
     )
 }
 
-/// As [`transposed`]; `weights` returns the kernel from an output and a tap on: rows are channels of the group, terms are outputs.
+/// Computes [`transposed`] with the kernel from `weights`. It returns the weights from an output and a tap on. Rows are
+/// channels of the group, terms are outputs.
 ///
 /// # Errors
 ///
-/// Those of [`transposed`].
+/// As for [`transposed`].
 #[inline(always)]
 pub(crate) fn transposed_by<L: Lanes, R: Rows>(
     window: &Window,
@@ -82,8 +85,10 @@ pub(crate) fn transposed_by<L: Lanes, R: Rows>(
     Ok(())
 }
 
-/// Adds to one channel what tap `(i, j)` gives it of one output. The sum over the outputs is this term, and an entry that began at +0 is
-/// never −0: adding the term itself has the bits of adding `+0 + term`.
+/// Adds the contribution of tap `(i, j)` from one output to one channel.
+///
+/// The sum over the outputs is this single term. An entry that begins at +0 is never −0, so adding the term has the
+/// same bits as adding `+0 + term`.
 #[inline(always)]
 fn plane(window: &Window, y: &[f32], weights: &impl Rows, (i, j): (usize, usize), out: &mut [f32]) {
     let [height, width] = window.axes;
@@ -101,7 +106,7 @@ fn plane(window: &Window, y: &[f32], weights: &impl Rows, (i, j): (usize, usize)
     }
 }
 
-/// Adds to the channels of a group what tap `(i, j)` gives them.
+/// Adds the contribution of tap `(i, j)` to the channels of a group.
 #[inline(always)]
 fn add_tap<L: Lanes>(window: &Window, y: &[f32], weights: &impl Rows, (i, j): (usize, usize), out: &mut [f32]) {
     let [height, width] = window.axes;
@@ -110,7 +115,7 @@ fn add_tap<L: Lanes>(window: &Window, y: &[f32], weights: &impl Rows, (i, j): (u
     let (mut row, mut x) = (0, 0);
     for column in (0..positions).step_by(L::COUNT) {
         let columns = L::COUNT.min(positions - column);
-        // The places of the windows' taps in a channel. No place is so large: its tap is outside.
+        // Index in a channel that the tap meets, for each window. `usize::MAX` if the tap is outside the image.
         let mut places = [usize::MAX; Wide::COUNT];
         let mut meets = false;
         for place in places.iter_mut().take(columns) {
@@ -148,7 +153,8 @@ fn add_tap<L: Lanes>(window: &Window, y: &[f32], weights: &impl Rows, (i, j): (u
     }
 }
 
-/// Sums over a block of outputs: `y` begins at the first window of the lanes, and at the next output after `positions`.
+/// Returns the sums over a block of outputs. `y` begins at the first window of the lanes. The next output is
+/// `positions` later.
 #[inline(always)]
 fn block_of_outputs<L: Lanes>(factors: &[f32], y: &[f32], positions: usize) -> L {
     let (mut sums, mut at) = (L::ZERO, 0);
@@ -169,7 +175,7 @@ fn block_of_outputs<L: Lanes>(factors: &[f32], y: &[f32], positions: usize) -> L
 }
 
 impl KernelStrides {
-    /// Where output `output` and tap `tap` of a group's first channel lie.
+    /// Returns the index of output `output` and tap `tap` in a group's first channel.
     #[inline(always)]
     pub(crate) fn at(&self, output: usize, tap: usize) -> usize {
         output.wrapping_mul(self.output).wrapping_add(tap.wrapping_mul(self.tap))

@@ -4,7 +4,7 @@ use std::vec::Vec;
 const UNUSUAL: [f32; 12] =
     [0.0, -0.0, 1.0, -1.5, 2.5, 1e-40, -1e-40, 88.8, -104.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
 
-// Every function is near that of std in f64, also where it overflows, and NaN stays NaN.
+// Every function matches f64, also on overflow. NaN stays NaN.
 #[test]
 fn functions_match_f64() {
     type Case = (Unary, fn(f64) -> f64);
@@ -48,7 +48,7 @@ fn functions_match_f64() {
     assert!(out[..3] == [-1.0, 0.0, 1.0] && out[3].is_nan());
 }
 
-// Every pair of unusual numbers, in every way in which the operands may lie.
+// Every pair of unusual values, with every combination of strides.
 #[test]
 fn arithmetic_matches_single_operations() {
     let n = UNUSUAL.len();
@@ -85,7 +85,7 @@ fn arithmetic_matches_single_operations() {
     assert_eq!(binary(Binary::Add, &grid, &UNUSUAL[1..], &UNUSUAL, &mut std::vec![0.0; n * n]), Err(Error::Length));
 }
 
-// A choice takes no part of what it does not choose, NaN included.
+// `select` ignores the operand that is not selected, even if it is NaN.
 #[test]
 fn choices_take_one_side() {
     let walk = Walk::broadcast(&[2, 2], [&[2, 2], &[2], &[]]).unwrap();

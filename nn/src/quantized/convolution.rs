@@ -1,4 +1,4 @@
-//! Convolutions under a quantised kernel, and their gradient by the image.
+//! Convolutions with a quantised kernel, and their gradient with respect to the image.
 
 use super::{Quantized, QuantizedRows};
 use crate::convolution::{KernelStrides, forward_by, transposed_by};
@@ -6,11 +6,11 @@ use crate::tile::Lanes;
 use crate::window::Window;
 use crate::{Error, check};
 
-/// As [`forward`](crate::convolution::forward), with the same bits, under a quantised kernel.
+/// Computes [`forward`](crate::convolution::forward) with a quantised kernel, with the same bits.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn forward<L: Lanes>(
     window: &Window,
@@ -25,11 +25,11 @@ pub fn forward<L: Lanes>(
     forward_by::<L>(window, x, &rows, bias, out)
 }
 
-/// As [`transposed`](crate::convolution::transposed), with the same bits, under a quantised kernel.
+/// Computes [`transposed`](crate::convolution::transposed) with a quantised kernel, with the same bits.
 ///
 /// # Errors
 ///
-/// A slice has another length than the window's.
+/// Fails if the length of a slice does not match the window.
 #[inline(always)]
 pub fn transposed<L: Lanes>(
     window: &Window,
@@ -63,7 +63,8 @@ mod tests {
     use crate::{Axis, Narrow, convolution};
     use damper_testing::Random;
 
-    // Both directions have the bits of floats: groups, strides, dilation, pads, more terms than a block.
+    // Both directions have the bits of the float kernels: with groups, strides, dilation, padding and more terms than a
+    // block.
     #[test]
     fn quantized_kernels_have_float_bits() {
         let mut random = Random(47);

@@ -1,15 +1,15 @@
-//! Rows of a quantised table.
+//! Gather from a quantised table.
 
 use super::Quantized;
 use crate::index::Along;
 use crate::walk::elements;
 use crate::{Error, check};
 
-/// As [`gather`](crate::index::gather), of a quantised `x`.
+/// Computes [`gather`](crate::index::gather) from a quantised `x`.
 ///
 /// # Errors
 ///
-/// A slice has another length, or an index points outside the axis.
+/// Fails if the length of a slice does not match, or if an index is out of range.
 #[inline(always)]
 pub fn gather(along: &Along, x: &Quantized<'_>, indices: &[i64], out: &mut [f32]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use damper_testing::Random;
 
-    // Rows have the bits of a table of floats, whatever the axis of the channels; indices outside are errors.
+    // Rows have the bits of rows of floats, for each axis of the channels. Indices out of range are errors.
     #[test]
     fn rows_have_float_bits() {
         let mut random = Random(43);

@@ -1,15 +1,15 @@
-//! Matrix products of which one side is quantised.
+//! Matrix products with one quantised operand.
 
 use super::{Quantized, QuantizedRows};
 use crate::product::{Product, matrix};
 use crate::tile::{Lanes, Strided};
 use crate::{Error, check};
 
-/// As [`product`](crate::product::product), with the same bits, of a quantised `a`.
+/// Computes [`product`](crate::product::product) with a quantised `a`, with the same bits.
 ///
 /// # Errors
 ///
-/// An operand is shorter than the strides need, or `out` has another length.
+/// Fails if an operand is shorter than the strides need, or if the length of `out` does not match.
 #[inline(always)]
 pub fn product_left<L: Lanes>(shape: &Product, a: &Quantized<'_>, b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let [a_needed, b_needed] = shape.needed;
@@ -33,11 +33,11 @@ pub fn product_left<L: Lanes>(shape: &Product, a: &Quantized<'_>, b: &[f32], out
     Ok(())
 }
 
-/// As [`product`](crate::product::product), with the same bits, of a quantised `b`.
+/// Computes [`product`](crate::product::product) with a quantised `b`, with the same bits.
 ///
 /// # Errors
 ///
-/// Those of [`product_left`].
+/// As for [`product_left`].
 #[inline(always)]
 pub fn product_right<L: Lanes>(shape: &Product, a: &[f32], b: &Quantized<'_>, out: &mut [f32]) -> Result<(), Error> {
     let [a_needed, b_needed] = shape.needed;
@@ -70,7 +70,7 @@ mod tests {
     use crate::tile::Narrow;
     use damper_testing::Random;
 
-    // Either side quantised, at every stride, has the bits of the product of floats.
+    // With either operand quantised and all strides, the product has the bits of the product of floats.
     #[test]
     fn quantized_products_have_float_bits() {
         let mut random = Random(41);
@@ -83,7 +83,7 @@ mod tests {
             let b_stack = if shares_b { 0 } else { (terms * columns) as isize };
             let stack = Walk::new(&[count], [&[(rows * terms) as isize], &[b_stack]], [0, 0]).unwrap();
             let shape = Product::new([rows, columns, terms], a_strides, b_strides, stack).unwrap();
-            // Channels along any axis: each row, each entry of a row, or one for all.
+            // Channels along any axis: one per row, one per entry of a row, or one for all.
             let mut weight = |rows: usize, columns: usize| {
                 let (rows, columns) = (rows.max(1), columns.max(1));
                 match random.below(3) {

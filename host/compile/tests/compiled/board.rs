@@ -1,10 +1,11 @@
-//! One program for a board that compares the gradient of each network with the recorded one.
+//! A program for boards that compares the gradient of each network with the recorded gradient.
 
 use damper_compile::{Compiled, CompiledFile};
 use std::path::Path;
 use std::process::Command;
 
-/// The program's crate, of the networks from number `first` on. It has 4 MB of flash and of RAM, as QEMU's boards do.
+/// Generates the program's crate for the networks from number `first`. It has 4 MB of flash and 4 MB of RAM, as on
+/// QEMU's boards.
 pub fn program(root: &Path, networks: &[Compiled], first: usize, dependencies: &str) -> Vec<CompiledFile> {
     let (mut functions, mut calls) = (String::new(), String::new());
     for (at, network) in (first..).zip(networks) {
@@ -12,7 +13,7 @@ pub fn program(root: &Path, networks: &[Compiled], first: usize, dependencies: &
             let file = network.files.iter().find(|file| file.path == path).unwrap();
             String::from_utf8_lossy(&file.bytes).into_owned()
         };
-        // The inputs of `gradient`, as its signature has them: `x: &[f32; 64], labels: &[i64; 1]`.
+        // The inputs in the signature of `gradient`, such as `x: &[f32; 64], labels: &[i64; 1]`.
         let lib = text("src/lib.rs");
         let signature = lib.split("pub fn gradient(params: &[f32; PARAMS], ").nth(1).unwrap();
         let inputs = signature.split("memory: &mut Memory").next().unwrap();
@@ -63,7 +64,7 @@ riscv-rt = "0.18.0"
     vec![file("Cargo.toml", &manifest), file("build.rs", BUILD), file("src/main.rs", &main)]
 }
 
-/// Runs it under QEMU; it fails by its status, and says which network differs.
+/// Runs the program under QEMU. Fails on a non-zero exit status and shows the program's output.
 pub fn run(root: &Path, target: &str, image: &Path) {
     let firmware = root.join("firmware-examples");
     let mut command = if target.starts_with("riscv") {

@@ -1,4 +1,5 @@
-//! Networks whose frozen weights are 8-bit integers: shipped ones, rounded as `damper fix` rounds, and one with what other tools write.
+//! Networks with frozen weights of 8-bit integers: shipped networks rounded by `damper fix`, and a network in the form
+//! of other tools.
 
 use super::{compiled, root};
 use damper_compile::{CompileOptions, Compiled};
@@ -10,7 +11,8 @@ use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto};
 use damper_onnx::{Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info};
 use damper_testing::Random;
 
-/// Each has a kernel of every form that reads integers: convolutions forward and backward, products on both sides, a look-up.
+/// Compiles networks that use every kernel that reads integers: convolutions forward and backward, products with the
+/// weight on either side, and a gather.
 pub fn networks(random: &mut Random, to: &CompileOptions) -> Vec<Compiled> {
     let rounded = |file: &str, patterns: &[&str], weights: usize| {
         let mut model = load(&root().join("onnx-models").join(file)).unwrap();
@@ -21,7 +23,7 @@ pub fn networks(random: &mut Random, to: &CompileOptions) -> Vec<Compiled> {
     };
     let networks = vec![
         rounded("mnist-cnn.onnx", &["conv*"], 2),
-        // The first layer learns through rounded ones.
+        // The gradient of the first layer passes through quantised layers.
         rounded("mnist-cnn.onnx", &["conv2*", "fc1*"], 2),
         rounded("digits-cnn-groupnorm.onnx", &["conv2*", "depthwise*", "conv3*"], 3),
         rounded("sensor-cnn.onnx", &["conv2*", "fc*"], 2),
@@ -42,8 +44,10 @@ fn compile(name: &str, model: &ModelProto, to: &CompileOptions) -> Compiled {
     compiled(name, model, &GraphOptions::default(), &DeriveOptions::new(Loss::SoftmaxCrossEntropy), to.clone()).unwrap()
 }
 
-/// A table of bytes with zero points of its columns, a product whose left side is a weight with one scale, bytes of rows, and a bias of 32-bit
-/// integers.
+/// Returns a network with integer weights in forms that other tools write.
+///
+/// It has a table of bytes with a zero point per column, and a product with a single-scale weight on the left. It also
+/// has bytes with a scale per row, and a bias of 32-bit integers.
 fn foreign(random: &mut Random) -> ModelProto {
     let mut initializer = vec![];
     let mut integers = |name: &str, data_type: DataType, dims: &[i64]| {

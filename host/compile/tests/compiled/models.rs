@@ -1,4 +1,4 @@
-//! The compiled networks' models with their gradients, for `torch_gradients.py`.
+//! Writes the models of the compiled networks with their gradients, for `torch_gradients.py`.
 
 use damper_compile::Compiled;
 use damper_grad::{DeriveOptions, GradGraph, Loss};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-/// Writes a network into a folder of its name below the one that `DAMPER_COMPILED_MODELS` names, if it is a crate.
+/// Writes a network into a subfolder of `DAMPER_COMPILED_MODELS`, named after it. Writes nothing for C files.
 pub fn write(
     name: &str,
     (model, graph_options): (&ModelProto, &GraphOptions),
