@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Writes the pictures of the book from code and from figures of this repository.
+
+    docs/pictures/draw.py            writes every picture
+    docs/pictures/draw.py --check    fails if a file differs from the picture that it would write
+
+The standard library is enough. A picture has light and dark colours, and its text is text. It is 420 units wide, so that it can be
+read on a phone.
+"""
+
+import html
+import math
+import pathlib
+import re
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WIDTH, SHOWN = 420, 500
+TEXT, SMALL = 14, 12.5
+# An upper bound on the mean width of a letter, in sizes of the font: DejaVu Sans, a wide font.
+LETTER = 0.57
+
+# Colours by class: light, dark. Series are those of Okabe and Ito, lighter in the dark. Shapes tell series apart too.
+COLOURS = {
+    "page": ("fill", "#ffffff", "#14181d"),
+    "text": ("fill", "#1c2126", "#e8ebee"),
+    "soft": ("fill", "#535b63", "#a9b2bb"),
+    "box": ("fill", "#f3f5f7", "#232a31"),
+    "edge": ("stroke", "#7d868f", "#79838d"),
+    "grid": ("stroke", "#dde1e5", "#343c44"),
+    "arrow": ("stroke", "#535b63", "#a9b2bb"),
+    "tip": ("fill", "#535b63", "#a9b2bb"),
+    "secret": ("fill", "#fdeee4", "#36241a"),
+    "open": ("fill", "#e5f1fa", "#172b3a"),
+    "wall": ("stroke", "#b34700", "#f0995a"),
+    "walltext": ("fill", "#a03f00", "#f5a76e"),
+    "a": ("fill", "#0072b2", "#56b4e9"),
+    "b": ("fill", "#c25400", "#e69f00"),
+    "c": ("fill", "#00805d", "#2fc79a"),
+    "d": ("fill", "#a34a80", "#df9cc4"),
+    "free": ("fill", "#eceff1", "#262d34"),
+}
+STROKES = {f"{name}line": ("stroke", *COLOURS[name][1:]) for name in "abcd"}
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def number(value):
+    return f"{value:.1f}".removesuffix(".0")
+
+
+class Picture:
+    """Elements of a picture, from top to bottom."""
+
+    def __init__(self, title, description, width=WIDTH):
+        self.title, self.description, self.width, self.height, self.parts = title, description, width, 0, []
+
+    def add(self, tag, css, text=None, **attributes):
+        values = {name: number(value) if isinstance(value, float) else value for name, value in attributes.items()}
+        inside = "".join(f' {name.replace("_", "-")}="{html.escape(str(value))}"' for name, value in values.items())
+        end = "/>" if text is None else f">{html.escape(text, quote=False)}</{tag}>"
+        self.parts.append(f'<{tag} class="{css}"{inside}{end}')
+
+    def text(self, x, y, text, css="text", size=TEXT, anchor="start", bold=False):
+        """Writes a line with its baseline at y. It is an error if the line leaves the picture."""
+        wide = len(text) * size * LETTER * (1.08 if bold else 1)
+        left = x - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+        if left < 0 or left + wide > self.width:
+            raise ValueError(f"{self.title}: the line {text!r} has no room")
+        extra = {"font_weight": "600"} if bold else {}
+        self.add("text", css, text, x=float(x), y=float(y), font_size=number(size), text_anchor=anchor, **extra)
+        self.height = max(self.height, y + 10)
+
+    def rect(self, x, y, wide, high, css, radius=0):
+        self.add("rect", css, x=float(x), y=float(y), width=float(wide), height=float(high), rx=number(radius))
+        self.height = max(self.height, y + high + 10)
+
+    def line(self, points, css="arrow", tip=False, dashes=None, width=1.6):
+        path = "M" + " L".join(f"{number(x)} {number(y)}" for x, y in points)
+        self.path(path, css, dashes, width)
+        if tip:
+            self.tip(points[-2], points[-1])
+
+    def path(self, path, css, dashes=None, width=1.6):
+        extra = {"stroke_dasharray": dashes} if dashes else {}
+        self.add("path", css, d=path, fill="none", stroke_width=number(width), **extra)
+
+    def tip(self, start, end, size=7):
+        turn = math.atan2(end[1] - start[1], end[0] - start[0])
+        sides = [(end[0] - size * math.cos(turn + side), end[1] - size * math.sin(turn + side)) for side in (-0.45, 0.45)]
+        self.add("polygon", "tip", points=" ".join(f"{number(x)},{number(y)}" for x, y in [end, *sides]))
+
+    def box(self, x, y, wide, high, lines, css="box edge"):
+        """A box with centred lines. The first is in the size of text, the others are small."""
+        self.rect(x, y, wide, high, css, 5)
+        sizes = [TEXT] + [SMALL] * (len(lines) - 1)
+        top = y + (high - sum(sizes) * 1.25) / 2
+        for at, (line, size) in enumerate(zip(lines, sizes)):
+            if len(line) * size * LETTER > wide:
+                raise ValueError(f"{self.title}: the line {line!r} is wider than its box")
+            top += size * 1.25
+            self.text(x + wide / 2, top - size * 0.28, line, "soft" if at else "text", size, "middle")
+
+    def mark(self, x, y, series, size=4.5):
+        """A point of a series: circle, square, triangle or diamond."""
+        if series == "a":
+            self.add("circle", series, cx=float(x), cy=float(y), r=number(size))
+        else:
+            corners = {"b": [(-1, -1), (1, -1), (1, 1), (-1, 1)], "c": [(0, -1.3), (1.2, 0.9), (-1.2, 0.9)],
+                       "d": [(0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)]}[series]
+            scale = size * 0.95
+            self.add("polygon", series, points=" ".join(f"{number(x + scale * i)},{number(y + scale * j)}" for i, j in corners))
+
+    def style(self):
+        rules = [f"text{{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"]
+        used = {name for part in self.parts for name in re.search(r'class="([^"]*)"', part)[1].split()} | {"page"}
+        light, dark = [], []
+        for name, (what, first, second) in {**COLOURS, **STROKES}.items():
+            if name in used:
+                light.append(f".{name}{{{what}:{first}}}")
+                dark.append(f".{name}{{{what}:{second}}}")
+        return "\n".join([*rules, *light, "@media (prefers-color-scheme:dark){", *dark, "}"])
+
+    def svg(self):
+        high = math.ceil(self.height)
+        shown = round(SHOWN * self.width / WIDTH)
+        return "\n".join([
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {high}" width="{shown}" '
+            f'height="{round(high * SHOWN / WIDTH)}" role="img" aria-labelledby="title desc">',
+            f'<title id="title">{html.escape(self.title, quote=False)}</title>',
+            f'<desc id="desc">{html.escape(self.description, quote=False)}</desc>',
+            "<!-- Written by docs/pictures/draw.py; do not edit. -->",
+            f"<style>\n{self.style()}\n</style>",
+            f'<rect class="page" width="{self.width}" height="{high}" rx="8"/>', *self.parts, "</svg>", ""])
+
+
+def private_step():
+    """The order of a private step, with the slots of `core/src/step.rs` and their defaults."""
+    fields = re.search(r"pub struct Slots<([^>]*(?:<[^>]*>[^>]*)*)> \{(.*?)\n\}", read("core/src/step.rs"), re.S)
+    defaults = dict(re.findall(r"(\w) = ([\w<>]+)", fields[1]))
+    slots = {name: re.sub(r"<.*", "", defaults[kind]) for name, kind in re.findall(r"pub (\w+): (\w),", fields[2])}
+    if set(slots) != {"filter", "optimizer", "mechanism", "threshold", "clip", "schedule"}:
+        raise ValueError(f"core/src/step.rs has other slots than the picture: {sorted(slots)}")
+
+    def slot(name):
+        return f"slot {name}: {slots[name]}"
+
+    picture = Picture(
+        "One private step",
+        "From top to bottom: the gradient of each drawn sample is clipped to norm C, rounded to an integer grid and summed exactly. "
+        "The ledger charges the step and stores the charge. Then discrete Gaussian noise is added. The privacy boundary follows. "
+        "After it, the released mean passes a filter and the optimizer, which updates the parameters for the next step.")
+    left, wide, high, gap = 18, 234, 46, 20
+    middle, side = left + wide / 2, 274
+    rows = [["gradient of each sample", "for the samples drawn"], ["clip to norm C", slot("clip")],
+            ["round to integers", "the bound is checked here"], ["exact integer sum", "no accessor reads it"],
+            ["add noise", slot("mechanism")],
+            ["released mean", "sum ÷ expected batch"], ["filter", slot("filter")], ["optimizer", slot("optimizer")], ["parameters"]]
+    private, wall = 5, 48
+    tops, y = [], 44
+    for row in range(len(rows)):
+        y += wall - gap if row == private else 0
+        tops.append(y)
+        y += high + gap
+    border, wall_x = tops[private] - wall / 2, left + wide + 10
+    picture.rect(8, 8, WIDTH - 16, y - 8, "open", 6)
+    picture.rect(8, 8, wall_x - 8, border - 8, "secret", 6)
+    picture.text(20, 30, "private: never shown", "walltext", SMALL, bold=True)
+    for row, top in enumerate(tops):
+        picture.box(left, top, wide, high, rows[row])
+        if row:
+            picture.line([(middle, tops[row - 1] + high), (middle, top)], tip=True)
+    picture.line([(8, border), (wall_x, border), (wall_x, 8)], "wall", dashes="7 4", width=2.4)
+    picture.text(wall_x + 8, border + 4, "privacy boundary", "walltext", SMALL, bold=True)
+    picture.text(20, border + 17, "released or public", "a", SMALL, bold=True)
+    for row, lines in ((1, ["threshold", slots["threshold"]]), (7, ["schedule", slots["schedule"]])):
+        picture.box(side + 12, tops[row], 96, high, lines)
+        picture.line([(side + 12, tops[row] + high / 2), (left + wide, tops[row] + high / 2)], tip=True)
+    # The charge comes before the noise.
+    ledger = tops[3] - 24
+    picture.box(side, ledger, 122, 66, ["ledger", "charge the step,", "store the charge"])
+    picture.line([(side + 61, ledger + 66), (side + 61, tops[4] + high / 2), (left + wide, tops[4] + high / 2)], tip=True)
+    picture.text(side + 67, tops[4] + high / 2 - 4, "only then", "soft", SMALL)
+    edge = WIDTH - 14
+    bottom, top = tops[8] + high / 2, tops[0] + high / 2
+    picture.line([(left + wide, bottom), (edge, bottom), (edge, top), (left + wide, top)], tip=True)
+    picture.text(side + 2, bottom - 8, "the next step", "soft", SMALL)
+    return picture
+
+
+def write(pictures):
+    check = sys.argv[1:] == ["--check"]
+    wrong = [f"docs/pictures/{path.name}: no picture has this name"
+             for path in sorted(HERE.glob("*.svg")) if path.stem not in pictures]
+    for name, draw in pictures.items():
+        path, text = HERE / f"{name}.svg", draw().svg()
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            wrong.append(f"docs/pictures/{name}.svg: differs from its sources; run docs/pictures/draw.py")
+    print("\n".join(wrong) or f"{len(pictures)} pictures")
+    return 1 if wrong else 0
+
+
+PICTURES = {"private-step": private_step}
+
+if __name__ == "__main__":
+    sys.exit(write(PICTURES))
