@@ -22,7 +22,7 @@ TEXT, SMALL = 14, 12.5
 # An upper bound on the mean width of a letter, in sizes of the font: DejaVu Sans, a wide font.
 LETTER = 0.57
 
-# Colours by class: light, dark. Series are those of Okabe and Ito, lighter in the dark. Shapes tell series apart too.
+# Colours by class: light, dark. Series are those of Okabe and Ito, lighter in the dark. Each series has its own shape too.
 COLOURS = {
     "page": ("fill", "#ffffff", "#14181d"),
     "text": ("fill", "#1c2126", "#e8ebee"),
@@ -192,6 +192,165 @@ def private_step():
     return picture
 
 
+def crates():
+    """The crates of damper and the crates that each uses, from the Cargo.toml files; without those of tests and benchmarks."""
+    members = tomllib.loads(read("Cargo.toml"))["workspace"]["members"]
+    folders = [name for name in members if name.split("/")[0] not in ("testing", "benches", "fuzz")]
+    manifests = [tomllib.loads(read(f"{folder}/Cargo.toml")) for folder in [*folders, "capi", "integrations/prio"]]
+    uses = {}
+    for manifest in manifests:
+        tables = [manifest, *manifest.get("target", {}).values()]
+        names = {name for table in tables for kind in ("dependencies", "build-dependencies") for name in table.get(kind, {})}
+        uses[manifest["package"]["name"]] = names
+    return {name.removeprefix("damper-"): sorted(used.removeprefix("damper-") for used in names & set(uses))
+            for name, names in sorted(uses.items())}
+
+
+def reduced(uses):
+    """The uses that do not follow from others."""
+    def below(name):
+        return {name}.union(*(below(used) for used in uses[name]))
+
+    return {name: [used for used in names if not any(used in below(other) for other in names if other != used)]
+            for name, names in uses.items()}
+
+
+def rows_of(uses, most):
+    """Rows of crates, the lowest first. A crate is above all that it uses. A full row hands crates with room up."""
+    level = {}
+
+    def depth(name):
+        if name not in level:
+            level[name] = 1 + max((depth(used) for used in uses[name]), default=-1)
+        return level[name]
+
+    top = max(depth(name) for name in uses)
+    users = {name: [other for other in uses if name in uses[other]] for name in uses}
+
+    def room(name):
+        return min((level[user] for user in users[name]), default=top) - level[name]
+
+    for row in range(top):
+        names = sorted((name for name in uses if level[name] == row), key=lambda name: (room(name), name))
+        for name in names[most:]:
+            level[name] = level[name] + room(name) - 1 if users[name] else row + 1
+            if level[name] <= row:
+                raise ValueError(f"no room for the crate {name}: draw wider rows")
+    return [[name for name in sorted(uses) if level[name] == row] for row in range(top + 1)]
+
+
+def wide_of(name):
+    return len(name) * 13 * LETTER + 14
+
+
+class Layers:
+    """The places of crates and arrows. An arrow over several rows passes a gap in each, shared with arrows to the same crate."""
+
+    def __init__(self, uses, most):
+        self.rows = rows_of(uses, most)
+        level = {name: row for row, names in enumerate(self.rows) for name in names}
+        self.links = set()
+        for name, names in uses.items():
+            for used in names:
+                path = [name] + [(used, row) for row in range(level[name] - 1, level[used], -1)] + [used]
+                self.links |= set(zip(path, path[1:]))
+        for _, place in sorted(self.links, key=str):
+            if isinstance(place, tuple) and place not in self.rows[place[1]]:
+                self.rows[place[1]].append(place)
+
+    def crossings(self):
+        at = {place: (row, index) for row, places in enumerate(self.rows) for index, place in enumerate(places)}
+        between = {}
+        for upper, lower in self.links:
+            between.setdefault(at[lower][0], []).append((at[upper][1], at[lower][1]))
+        return sum((a - c) * (b - d) < 0 for pairs in between.values() for a, b in pairs for c, d in pairs) // 2
+
+    def order(self):
+        """Moves places within their rows while that lessens the crossings."""
+        best = self.crossings()
+        better = True
+        while better:
+            better = False
+            for places in self.rows:
+                for place in list(places):
+                    for index in range(len(places)):
+                        before = list(places)
+                        places.remove(place)
+                        places.insert(index, place)
+                        now = self.crossings()
+                        if now < best:
+                            best, better = now, True
+                        else:
+                            places[:] = before
+
+    def spread(self, width, narrow, gap):
+        """The middle of each place, near the places that it is linked to."""
+        size = {place: narrow if isinstance(place, tuple) else wide_of(place) for places in self.rows for place in places}
+        near = {place: [] for place in size}
+        for upper, lower in self.links:
+            near[upper].append(lower)
+            near[lower].append(upper)
+        middle = {}
+        for places in self.rows:
+            free = (width - sum(size[place] for place in places)) / (len(places) + 1)
+            left = 0
+            for place in places:
+                middle[place] = left + free + size[place] / 2
+                left += free + size[place]
+        for _ in range(200):
+            for places in self.rows:
+                aims = [sum(middle[other] for other in near[place]) / max(1, len(near[place])) for place in places]
+                apart = [(size[a] + size[b]) / 2 + gap for a, b in zip(places, places[1:])]
+                offsets = [sum(apart[:index]) for index in range(len(places))]
+                # Least squares with a least distance: neighbours that collide share their mean.
+                blocks = []
+                for aim, offset in zip(aims, offsets):
+                    blocks.append([aim - offset, 1])
+                    while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+                        (a, m), (b, n) = blocks.pop(-2), blocks.pop()
+                        blocks.append([(a * m + b * n) / (m + n), m + n])
+                flat = [aim for aim, count in blocks for _ in range(count)]
+                low, high = size[places[0]] / 2, width - size[places[-1]] / 2 - offsets[-1]
+                if high < low:
+                    raise ValueError(f"no room for the row {places}")
+                for place, aim, offset in zip(places, flat, offsets):
+                    middle[place] = min(max(aim, low), high) + offset
+        return middle
+
+
+def layers():
+    """The crates of damper in rows: each arrow is a dependency of a Cargo.toml."""
+    uses = crates()
+    graph = Layers(reduced(uses), 5)
+    graph.order()
+    high, step, edge = 28, 68, 8
+    middle = graph.spread(WIDTH - 2 * edge, 3, 6)
+    picture = Picture(
+        "The crates of damper",
+        "Each arrow is a dependency and points down. Dependencies that follow from other arrows are left out. "
+        + " ".join(f"{name} uses {', '.join(names)}." for name, names in uses.items() if names))
+    for row, line in enumerate(["An arrow is a dependency.", "Arrows that follow", "from others are left out."]):
+        picture.text(14, 28 + 18 * row, line, "soft", SMALL)
+    top = {place: 14 + (len(graph.rows) - 1 - row) * step for row, places in enumerate(graph.rows) for place in places}
+    for upper, lower in sorted(graph.links, key=str):
+        x, y = edge + middle[upper], top[upper] + high
+        to_x, to_y = edge + middle[lower], top[lower]
+        bend = (to_y - y) / 2
+        picture.path(f"M{number(x)} {number(y)} C{number(x)} {number(y + bend)} {number(to_x)} {number(to_y - bend)} "
+                     f"{number(to_x)} {number(to_y)}", "arrow", width=1.3)
+        if isinstance(lower, tuple):
+            picture.line([(to_x, to_y), (to_x, to_y + high)], width=1.3)
+        else:
+            picture.tip((to_x, to_y - 1), (to_x, to_y), 6)
+    for place in sorted(top, key=str):
+        if not isinstance(place, tuple):
+            css = "open edge" if place in ("core", "access") else "box edge"
+            wide = wide_of(place)
+            picture.rect(edge + middle[place] - wide / 2, top[place], wide, high, css, 5)
+            picture.text(edge + middle[place], top[place] + 19, place, size=13, anchor="middle")
+    return picture
+
+
 def write(pictures):
     check = sys.argv[1:] == ["--check"]
     wrong = [f"docs/pictures/{path.name}: no picture has this name"
@@ -206,7 +365,7 @@ def write(pictures):
     return 1 if wrong else 0
 
 
-PICTURES = {"private-step": private_step}
+PICTURES = {"private-step": private_step, "layers": layers}
 
 if __name__ == "__main__":
     sys.exit(write(PICTURES))
