@@ -193,7 +193,7 @@ def private_step():
 
 
 def crates():
-    """The crates of damper and the crates that each uses, from the Cargo.toml files; without those of tests and benchmarks."""
+    """The crates of damper and the crates that each uses, from the Cargo.toml files, without tests and benchmarks."""
     members = tomllib.loads(read("Cargo.toml"))["workspace"]["members"]
     folders = [name for name in members if name.split("/")[0] not in ("testing", "benches", "fuzz")]
     manifests = [tomllib.loads(read(f"{folder}/Cargo.toml")) for folder in [*folders, "capi", "integrations/prio"]]
@@ -351,6 +351,63 @@ def layers():
     return picture
 
 
+def tables(name):
+    """The tables of a Markdown file, as lists of rows of cells."""
+    found = re.findall(r"(?m)(?:^\|.*\n)+", read(name))
+    return [[[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()] for table in found]
+
+
+def count(text):
+    return int(re.search(r"[\d,]+", text)[0].replace(",", ""))
+
+
+def memory_of(program, data_at):
+    """Bytes of a compiled network on the M4F: limits and segments of flash and RAM."""
+    page = "firmware-examples/compiled/README.md"
+    programs, rows = tables(page)
+    column = rows[0].index("M4F")
+    first = next(at for at, row in enumerate(rows) if row[0] == f"`{program}`: RAM, bytes")
+    ram, flash = (count(rows[first + more][column]) for more in (0, 1))
+    words = next(count(re.search(r"[\d,]+ parameters", row[1])[0]) for row in programs if row[0] == f"`{program}`")
+    sizes = [float(size) * 1000 for size in re.findall(r"([\d.]+) KB", re.search(r"Data are in flash.*?\)\.", read(page), re.S)[0])]
+    data, initial = sizes[data_at], 4 * words
+    if abs(initial - sizes[2 + data_at]) > 50:
+        raise ValueError(f"{page}: {words} parameters are not {sizes[2 + data_at]} bytes")
+    limits = re.search(rf'\("{program}", \[(\d+), (\d+)\]\)', read("firmware-examples/compiled/build.rs"))
+    return words, [
+        ("flash", int(limits[1]), [("code and constants", flash - data - initial, "a"), ("initial parameters", initial, "b"),
+                                   ("samples", data, "c")]),
+        ("RAM", int(limits[2]), [("values and stack", ram - 2 * initial, "a"), ("parameters", initial, "b"), ("sum of a step", initial, "d")])]
+
+
+def memory():
+    """Flash and RAM of two compiled networks on a Cortex-M4F."""
+    programs = {name: memory_of(name, at) for at, name in enumerate(("digits-cnn", "mnist-cnn"))}
+    parts = [f"{name}, {words:,} trained parameters: " + ". ".join(
+        f"{kind} of {limit} KiB: " + ", ".join(f"{what} {size / 1000:.1f} KB" for what, size, _ in segments)
+        for kind, limit, segments in maps) + "." for name, (words, maps) in programs.items()]
+    picture = Picture("Memory of compiled networks on a Cortex-M4F", " ".join(parts))
+    y, tall = 26, 250
+    for name, (words, maps) in programs.items():
+        picture.text(14, y, f"{name}: {words:,} trained parameters", bold=True)
+        for x, (kind, limit, segments) in zip((14, 220), maps):
+            picture.text(x, y + 24, f"{kind}, {limit} KiB", size=SMALL)
+            used = sum(size for _, size, _ in segments)
+            bottom, scale = y + 34 + tall, tall / (limit * 1024)
+            for what, size, series in [*segments, ("free", limit * 1024 - used, "free")]:
+                high = size * scale
+                picture.rect(x, bottom - high, 40, high, series)
+                picture.line([(x, bottom - high), (x + 40, bottom - high)], "edge", width=1)
+                middle = bottom - high / 2
+                picture.text(x + 48, middle - 2, what, size=SMALL)
+                picture.text(x + 48, middle + 13, f"{size / 1000:.1f} KB", "soft", SMALL)
+                bottom -= high
+            picture.add("rect", "edge", x=float(x), y=float(y + 34), width="40", height=number(tall), fill="none")
+        y += tall + 70
+    picture.height = y - 26
+    return picture
+
+
 def write(pictures):
     check = sys.argv[1:] == ["--check"]
     wrong = [f"docs/pictures/{path.name}: no picture has this name"
@@ -365,7 +422,7 @@ def write(pictures):
     return 1 if wrong else 0
 
 
-PICTURES = {"private-step": private_step, "layers": layers}
+PICTURES = {"private-step": private_step, "layers": layers, "memory": memory}
 
 if __name__ == "__main__":
     sys.exit(write(PICTURES))
