@@ -4,138 +4,27 @@
     docs/pictures/draw.py            writes every picture
     docs/pictures/draw.py --check    fails if a file differs from the picture that it would write
 
-The standard library is enough. A picture has light and dark colours, and its text is text. It is 420 units wide, so that it can be
-read on a phone.
+The standard library is enough. A picture has light and dark colours, and its text is text. It is 420 units wide, so
+that it can be read on a phone.
 """
 
-import html
 import math
 import pathlib
 import re
+import statistics
 import sys
+import textwrap
 import tomllib
 
+sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-WIDTH, SHOWN = 420, 500
-TEXT, SMALL = 14, 12.5
-# An upper bound on the mean width of a letter, in sizes of the font: DejaVu Sans, a wide font.
-LETTER = 0.57
-
-# Colours by class: light, dark. Series are those of Okabe and Ito, lighter in the dark. Each series has its own shape too.
-COLOURS = {
-    "page": ("fill", "#ffffff", "#14181d"),
-    "text": ("fill", "#1c2126", "#e8ebee"),
-    "soft": ("fill", "#535b63", "#a9b2bb"),
-    "box": ("fill", "#f3f5f7", "#232a31"),
-    "edge": ("stroke", "#7d868f", "#79838d"),
-    "grid": ("stroke", "#dde1e5", "#343c44"),
-    "arrow": ("stroke", "#535b63", "#a9b2bb"),
-    "tip": ("fill", "#535b63", "#a9b2bb"),
-    "secret": ("fill", "#fdeee4", "#36241a"),
-    "open": ("fill", "#e5f1fa", "#172b3a"),
-    "wall": ("stroke", "#b34700", "#f0995a"),
-    "walltext": ("fill", "#a03f00", "#f5a76e"),
-    "a": ("fill", "#0072b2", "#56b4e9"),
-    "b": ("fill", "#c25400", "#e69f00"),
-    "c": ("fill", "#00805d", "#2fc79a"),
-    "d": ("fill", "#a34a80", "#df9cc4"),
-    "free": ("fill", "#eceff1", "#262d34"),
-}
-STROKES = {f"{name}line": ("stroke", *COLOURS[name][1:]) for name in "abcd"}
+sys.path.insert(0, str(HERE))
+from picture import LETTER, SMALL, WIDTH, Picture, number  # noqa: E402
 
 
 def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-def number(value):
-    return f"{value:.1f}".removesuffix(".0")
-
-
-class Picture:
-    """Elements of a picture, from top to bottom."""
-
-    def __init__(self, title, description, width=WIDTH):
-        self.title, self.description, self.width, self.height, self.parts = title, description, width, 0, []
-
-    def add(self, tag, css, text=None, **attributes):
-        values = {name: number(value) if isinstance(value, float) else value for name, value in attributes.items()}
-        inside = "".join(f' {name.replace("_", "-")}="{html.escape(str(value))}"' for name, value in values.items())
-        end = "/>" if text is None else f">{html.escape(text, quote=False)}</{tag}>"
-        self.parts.append(f'<{tag} class="{css}"{inside}{end}')
-
-    def text(self, x, y, text, css="text", size=TEXT, anchor="start", bold=False):
-        """Writes a line with its baseline at y. It is an error if the line leaves the picture."""
-        wide = len(text) * size * LETTER * (1.08 if bold else 1)
-        left = x - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
-        if left < 0 or left + wide > self.width:
-            raise ValueError(f"{self.title}: the line {text!r} has no room")
-        extra = {"font_weight": "600"} if bold else {}
-        self.add("text", css, text, x=float(x), y=float(y), font_size=number(size), text_anchor=anchor, **extra)
-        self.height = max(self.height, y + 10)
-
-    def rect(self, x, y, wide, high, css, radius=0):
-        self.add("rect", css, x=float(x), y=float(y), width=float(wide), height=float(high), rx=number(radius))
-        self.height = max(self.height, y + high + 10)
-
-    def line(self, points, css="arrow", tip=False, dashes=None, width=1.6):
-        path = "M" + " L".join(f"{number(x)} {number(y)}" for x, y in points)
-        self.path(path, css, dashes, width)
-        if tip:
-            self.tip(points[-2], points[-1])
-
-    def path(self, path, css, dashes=None, width=1.6):
-        extra = {"stroke_dasharray": dashes} if dashes else {}
-        self.add("path", css, d=path, fill="none", stroke_width=number(width), **extra)
-
-    def tip(self, start, end, size=7):
-        turn = math.atan2(end[1] - start[1], end[0] - start[0])
-        sides = [(end[0] - size * math.cos(turn + side), end[1] - size * math.sin(turn + side)) for side in (-0.45, 0.45)]
-        self.add("polygon", "tip", points=" ".join(f"{number(x)},{number(y)}" for x, y in [end, *sides]))
-
-    def box(self, x, y, wide, high, lines, css="box edge"):
-        """A box with centred lines. The first is in the size of text, the others are small."""
-        self.rect(x, y, wide, high, css, 5)
-        sizes = [TEXT] + [SMALL] * (len(lines) - 1)
-        top = y + (high - sum(sizes) * 1.25) / 2
-        for at, (line, size) in enumerate(zip(lines, sizes)):
-            if len(line) * size * LETTER > wide:
-                raise ValueError(f"{self.title}: the line {line!r} is wider than its box")
-            top += size * 1.25
-            self.text(x + wide / 2, top - size * 0.28, line, "soft" if at else "text", size, "middle")
-
-    def mark(self, x, y, series, size=4.5):
-        """A point of a series: circle, square, triangle or diamond."""
-        if series == "a":
-            self.add("circle", series, cx=float(x), cy=float(y), r=number(size))
-        else:
-            corners = {"b": [(-1, -1), (1, -1), (1, 1), (-1, 1)], "c": [(0, -1.3), (1.2, 0.9), (-1.2, 0.9)],
-                       "d": [(0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)]}[series]
-            scale = size * 0.95
-            self.add("polygon", series, points=" ".join(f"{number(x + scale * i)},{number(y + scale * j)}" for i, j in corners))
-
-    def style(self):
-        rules = [f"text{{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"]
-        used = {name for part in self.parts for name in re.search(r'class="([^"]*)"', part)[1].split()} | {"page"}
-        light, dark = [], []
-        for name, (what, first, second) in {**COLOURS, **STROKES}.items():
-            if name in used:
-                light.append(f".{name}{{{what}:{first}}}")
-                dark.append(f".{name}{{{what}:{second}}}")
-        return "\n".join([*rules, *light, "@media (prefers-color-scheme:dark){", *dark, "}"])
-
-    def svg(self):
-        high = math.ceil(self.height)
-        shown = round(SHOWN * self.width / WIDTH)
-        return "\n".join([
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {high}" width="{shown}" '
-            f'height="{round(high * SHOWN / WIDTH)}" role="img" aria-labelledby="title desc">',
-            f'<title id="title">{html.escape(self.title, quote=False)}</title>',
-            f'<desc id="desc">{html.escape(self.description, quote=False)}</desc>',
-            "<!-- Written by docs/pictures/draw.py; do not edit. -->",
-            f"<style>\n{self.style()}\n</style>",
-            f'<rect class="page" width="{self.width}" height="{high}" rx="8"/>', *self.parts, "</svg>", ""])
 
 
 def private_step():
@@ -199,9 +88,11 @@ def crates():
     manifests = [tomllib.loads(read(f"{folder}/Cargo.toml")) for folder in [*folders, "capi", "integrations/prio"]]
     uses = {}
     for manifest in manifests:
-        tables = [manifest, *manifest.get("target", {}).values()]
-        names = {name for table in tables for kind in ("dependencies", "build-dependencies") for name in table.get(kind, {})}
-        uses[manifest["package"]["name"]] = names
+        parts = [manifest, *manifest.get("target", {}).values()]
+        found = [part.get(kind, {}) for part in parts for kind in ("dependencies", "build-dependencies")]
+        # A crate may have another name in its user.
+        uses[manifest["package"]["name"]] = {
+            spec.get("package", name) if isinstance(spec, dict) else name for table in found for name, spec in table.items()}
     return {name.removeprefix("damper-"): sorted(used.removeprefix("damper-") for used in names & set(uses))
             for name, names in sorted(uses.items())}
 
@@ -244,7 +135,8 @@ def wide_of(name):
 
 
 class Layers:
-    """The places of crates and arrows. An arrow over several rows passes a gap in each, shared with arrows to the same crate."""
+    """The places of crates and arrows. An arrow over several rows passes a gap in each, shared with arrows to the same
+    crate."""
 
     def __init__(self, uses, most):
         self.rows = rows_of(uses, most)
@@ -287,7 +179,7 @@ class Layers:
         """The middle of each place, near the places that it is linked to."""
         size = {place: narrow if isinstance(place, tuple) else wide_of(place) for places in self.rows for place in places}
         near = {place: [] for place in size}
-        for upper, lower in self.links:
+        for upper, lower in sorted(self.links, key=str):
             near[upper].append(lower)
             near[lower].append(upper)
         middle = {}
@@ -351,10 +243,14 @@ def layers():
     return picture
 
 
-def tables(name):
-    """The tables of a Markdown file, as lists of rows of cells."""
-    found = re.findall(r"(?m)(?:^\|.*\n)+", read(name))
+def tables_of(text):
+    """The tables of Markdown, as lists of rows of cells."""
+    found = re.findall(r"(?m)(?:^\|.*\n)+", text)
     return [[[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()] for table in found]
+
+
+def tables(name):
+    return tables_of(read(name))
 
 
 def count(text):
@@ -408,6 +304,160 @@ def memory():
     return picture
 
 
+def figures(page, heading, first):
+    """The rows of the table below a heading whose first cell of the head is `first`."""
+    section = re.search(rf"(?m)^#+ {re.escape(heading)}\n((?:(?!#).*\n)*)", read(page))
+    found = [table for table in tables_of(section[1]) if table[0][0] == first] if section else []
+    if not found:
+        raise ValueError(f"{page}: no table with the column {first!r} below {heading!r}")
+    return {row[0].strip("*"): dict(zip(found[0][0], row)) for row in found[0][2:]}
+
+
+def mean_and_deviation(cell):
+    """The mean of a cell, and the deviation if it has one."""
+    values = [float(value) for value in re.findall(r"[\d.]+", cell.split("(")[0])]
+    return values[0], values[1] if len(values) > 1 else None
+
+
+def error_bar(picture, series, x, y, across, along):
+    """A point and its error bar, from -along to +along on the x axis (`across`) or the y axis."""
+    ends = [(x - along, y), (x + along, y)] if across else [(x, y - along), (x, y + along)]
+    if along:
+        picture.line(ends, f"{series}line", width=1.5)
+        for at in ends:
+            cap = [(at[0], at[1] - 3), (at[0], at[1] + 3)] if across else [(at[0] - 3, at[1]), (at[0] + 3, at[1])]
+            picture.line(cap, f"{series}line", width=1.5)
+    picture.mark(x, y, series)
+
+
+METHODS = {"dp-sgd": "a", "dp-sgd, falling rate": "b", "inner-outer": "c", "dc-sgd-e": "d"}
+
+
+def panel(picture, name, top, tall):
+    """Accuracy of METHODS at each ε on a data set of `benches/record/methods.md`, with one deviation as error bar."""
+    rows = figures("benches/record/methods.md", name, "method")
+    points = {method: {float(column.split("=")[1]): mean_and_deviation(cell.strip("*"))
+                       for column, cell in rows[method].items() if "=" in column} for method in METHODS}
+    ends = [mean + side * deviation for line in points.values() for mean, deviation in line.values() for side in (-1, 1)]
+    step = 1 if max(ends) - min(ends) < 6 else 3
+    low, high = (step * rounded for rounded in (math.floor(min(ends) / step), math.ceil(max(ends) / step)))
+    epsilons = sorted(points["dp-sgd"])
+    left, right, bottom = 58, WIDTH - 40, top + 18 + tall
+
+    def x_of(epsilon):
+        return left + 34 + (right - left - 60) * math.log(epsilon / epsilons[0]) / math.log(epsilons[-1] / epsilons[0])
+
+    def y_of(value):
+        return bottom - tall * (value - low) / (high - low)
+
+    picture.text(14, top, f"{name}: test accuracy, %", size=SMALL, bold=True)
+    for tick in range(low, high + 1, step):
+        picture.line([(left, y_of(tick)), (right, y_of(tick))], "grid", width=1)
+        picture.text(left - 8, y_of(tick) + 4, str(tick), "soft", SMALL, "end")
+    for epsilon in epsilons:
+        picture.text(x_of(epsilon), bottom + 20, f"ε = {number(epsilon)}", size=SMALL, anchor="middle")
+    for at, (method, series) in enumerate(METHODS.items()):
+        shift = (at - (len(METHODS) - 1) / 2) * 10
+        places = [(x_of(epsilon) + shift, y_of(mean)) for epsilon, (mean, _) in sorted(points[method].items())]
+        picture.line(places, f"{series}line", width=1.2)
+        for (x, y), (_, (_, deviation)) in zip(places, sorted(points[method].items())):
+            error_bar(picture, series, x, y, False, deviation * tall / (high - low))
+    parts = [f"{method}: " + ", ".join(f"{mean} ± {deviation} at ε = {number(epsilon)}"
+                                       for epsilon, (mean, deviation) in sorted(line.items())) for method, line in points.items()]
+    picture.description += f" {name}. " + ". ".join(parts) + "."
+    return bottom + 52
+
+
+def accuracy(names):
+    """Accuracy against ε on the data sets `names`."""
+    picture = Picture("Accuracy against ε", "Test accuracy in percent, mean ± standard deviation over seeds, at δ = 1e-5.")
+    for at, (method, series) in enumerate(METHODS.items()):
+        x, y = 22 + at % 2 * 190, 24 + at // 2 * 22
+        picture.mark(x, y - 5, series)
+        picture.text(x + 12, y, method, size=SMALL)
+    y = 80
+    for name in names:
+        y = panel(picture, name, y, 190)
+    picture.height = y - 22
+    return picture
+
+
+def dots(picture, rows, ticks, y):
+    """Rows of (label, mean, deviation, series): a point each on one axis of percents."""
+    left, top = 24, y
+    scale = (WIDTH - 2 * left) / (ticks[-1] - ticks[0])
+    places = []
+    for label, mean, deviation, series in rows:
+        value = f"{label}: {mean:.2f}" + (f" ± {deviation:.2f}" if deviation else "") + " %"
+        lines = textwrap.wrap(value, 52)
+        places.append((lines, y, left + (mean - ticks[0]) * scale, (deviation or 0) * scale, series))
+        picture.description += f" {value}."
+        y += 17 * len(lines) + 32
+    for tick in ticks:
+        x = left + (tick - ticks[0]) * scale
+        picture.line([(x, top - 12), (x, y - 20)], "grid", width=1)
+        picture.text(x, y - 4, f"{tick} %", "soft", SMALL, "middle")
+    for lines, y, x, deviation, series in places:
+        for index, line in enumerate(lines):
+            picture.rect(12, y + 17 * index - 12, len(line) * SMALL * LETTER + 4, 17, "page")
+            picture.text(14, y + 17 * index, line, size=SMALL)
+        error_bar(picture, series, x, y + 17 * len(lines) - 3, True, deviation)
+
+
+def table():
+    """Accuracy on a small table, with and without privacy."""
+    rows = figures("benches/record/accuracy.md", "A small table: breast cancer", "")
+    picture = Picture("Breast cancer: accuracy on held-out rows", "Logistic regression on 569 rows, mean ± standard deviation over 20 splits.")
+    picture.text(14, 26, picture.title, size=SMALL, bold=True)
+    dots(picture, [(name, *mean_and_deviation(rows[name]["accuracy over 20 splits"]), series)
+                   for name, series in (("ε = 1", "a"), ("not private", "b"))], range(93, 100), 56)
+    return picture
+
+
+def text():
+    """Accuracy on SST-2 at ε = 3 and without privacy."""
+    found = figures("benches/record/accuracy.md", "Text: SST-2", "")
+    rows = [(re.sub(r" \(.*\)$", "", name), *mean_and_deviation(row["accuracy on the 872 `dev` sentences"]),
+             "a" if name.startswith("ε") else "b") for name, row in found.items()]
+    tuned = figures("benches/record/fine-tuning.md", "SST-2 from a pretrained encoder, ε = 3", "recipe")
+    head = next(row["test accuracy"] for name, row in tuned.items() if name.startswith("head: 41 epochs"))
+    runs = [float(value) for value in re.findall(r"[\d.]+", head.split("%")[0])]
+    rows = [(f"ε = 3, the head of a pretrained encoder, {len(runs)} runs", statistics.mean(runs), statistics.stdev(runs), "a"),
+            *[(f"{name}, a bag of embeddings" if name == "ε = 3" else name, *rest) for name, *rest in rows]]
+    picture = Picture("SST-2: accuracy on 872 dev sentences", "Circles are private, squares are not.")
+    picture.text(14, 26, picture.title, size=SMALL, bold=True)
+    picture.mark(22, 45, "a")
+    picture.text(34, 49, "private", size=SMALL)
+    picture.mark(122, 45, "b")
+    picture.text(134, 49, "not private", size=SMALL)
+    dots(picture, rows, range(50, 91, 10), 82)
+    return picture
+
+
+def tasks():
+    """CPU time and memory of two tasks through `damper.fit` and Opacus."""
+    rows = next(table for table in tables("benches/record/tasks.md") if table[0][:2] == ["task", "program"])
+    columns = {"CPU time, s": "CPU time", "memory that training adds, MiB": "of which training", "test accuracy, %": "test accuracy"}
+    at = {label: next(index for index, cell in enumerate(rows[0]) if cell.startswith(start)) for label, start in columns.items()}
+    picture = Picture("One task through damper.fit and through Opacus", "Two cores of a busy machine, medians of three runs at ε = 3.")
+    y = 26
+    for label, index in at.items():
+        picture.text(14, y, label, size=SMALL, bold=True)
+        values = [mean_and_deviation(row[index]) for row in rows[2:]]
+        most = max(mean for mean, _ in values)
+        for row, (mean, deviation) in zip(rows[2:], values):
+            y += 24
+            picture.text(14, y, f"{row[0]}, {row[1]}", size=SMALL)
+            value = f"{number(mean)}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+            if deviation is None:
+                picture.rect(128, y - 12, 230 * mean / most, 16, "a" if row[1] == "damper" else "b", 2)
+            picture.text(134 + 230 * mean / most if deviation is None else 128, y, value, "soft", SMALL)
+            picture.description += f" {label}, {row[0]}, {row[1]}: {value}."
+        y += 38
+    picture.height = y - 22
+    return picture
+
+
 def write(pictures):
     check = sys.argv[1:] == ["--check"]
     wrong = [f"docs/pictures/{path.name}: no picture has this name"
@@ -422,7 +472,10 @@ def write(pictures):
     return 1 if wrong else 0
 
 
-PICTURES = {"private-step": private_step, "layers": layers, "memory": memory}
+PICTURES = {
+    "private-step": private_step, "layers": layers, "memory": memory, "accuracy": lambda: accuracy(["MNIST", "Digits"]),
+    "accuracy-digits": lambda: accuracy(["Digits"]), "table": table, "text": text, "tasks": tasks,
+}
 
 if __name__ == "__main__":
     sys.exit(write(PICTURES))
