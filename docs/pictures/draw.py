@@ -65,7 +65,7 @@ def private_step():
             picture.line([(middle, tops[row - 1] + high), (middle, top)], tip=True)
     picture.line([(8, border), (wall_x, border), (wall_x, 8)], "wall", dashes="7 4", width=2.4)
     picture.text(wall_x + 8, border + 4, "privacy boundary", "walltext", SMALL, bold=True)
-    picture.text(20, border + 17, "released or public", "a", SMALL, bold=True)
+    picture.text(wall_x + 8, border + 24, "released or public", "a", SMALL, bold=True)
     for row, lines in ((1, ["threshold", slots["threshold"]]), (7, ["schedule", slots["schedule"]])):
         picture.box(side + 12, tops[row], 96, high, lines)
         picture.line([(side + 12, tops[row] + high / 2), (left + wide, tops[row] + high / 2)], tip=True)
