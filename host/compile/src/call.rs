@@ -5,7 +5,7 @@ use crate::Language;
 use crate::library::Library;
 use crate::schedule::{Source, Step};
 use damper_nn::convolution::KernelStrides;
-use damper_nn::elementwise::{Binary, Unary};
+use damper_nn::elementwise::Unary;
 use damper_nn::index::Along;
 use damper_nn::{Walk, Window};
 use damper_runtime::portable::{Kernel, Kind, Logic};
@@ -34,12 +34,8 @@ impl Library {
         // Length of the second operand, for kernels that read indices there.
         let count = step.reads.get(1).map_or(0, |read| read.len);
         match &step.kernel {
-            Kernel::Unary(op) if step.is_in_place() => self.unary_in_place(*op, (out, len)),
+            kernel if step.is_in_place() => self.in_place(kernel, one, (out, len)),
             Kernel::Unary(op) => self.unary(*op, one, (out, len)),
-            Kernel::Binary(Binary::Gate, _) if step.is_in_place() => {
-                let (operands, body) = ("x: &[f32], grad: &mut [f32]", "elementwise::gate_in_place(x, grad)");
-                self.measured("gate_in_place", operands, body, &[one, out], &len.to_string())
-            }
             Kernel::Binary(op, walk) => {
                 let (name, body) = (lower(op), format!("elementwise::binary(Binary::{op:?}, walk, a, b, out)"));
                 self.pair(&name, ("f32", "f32"), &body, walk, one, out)
@@ -92,16 +88,7 @@ impl Library {
             Kernel::Forward(window) => self.forward(window, reads, out),
             Kernel::Transposed(window, strides) => self.transposed(window, strides, reads, out),
             Kernel::MaxPool(window) => self.pool("max_pool", window, "pool::max_pool(window, x, out)", one, out),
-            Kernel::MaxPoolGrad(window) => {
-                let operands = "window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]";
-                let window = self.shape("Window", window);
-                self.function(
-                    "max_pool_grad",
-                    operands,
-                    "pool::max_pool_grad(window, dy, x, y, out)",
-                    &[&window, one, out],
-                )
-            }
+            Kernel::MaxPoolGrad(window) => self.max_pool_grad(window, one, out),
             Kernel::AveragePool(window, counts_outside) => {
                 let name = if *counts_outside { "average_pool_of_all" } else { "average_pool" };
                 self.pool(name, window, &format!("pool::average_pool(window, {counts_outside}, x, out)"), one, out)
@@ -160,10 +147,21 @@ impl Library {
         self.measured(&name, "x: &[f32], out: &mut [f32]", &body, &[read, out], &format!("{len}{numbers}"))
     }
 
-    fn unary_in_place(&mut self, op: Unary, (out, len): (&str, usize)) -> String {
-        let (name, rust, _) = unary(op, self.language);
-        let body = format!("elementwise::unary_in_place({rust}, x);\n    Ok(())");
-        self.measured(&format!("{name}_in_place"), "x: &mut [f32]", &body, &[out], &len.to_string())
+    /// Returns the statement of a kernel that overwrites an operand.
+    fn in_place(&mut self, kernel: &Kernel, read: &str, (out, len): (&str, usize)) -> String {
+        if let Kernel::Unary(op) = kernel {
+            let (name, rust, _) = unary(*op, self.language);
+            let body = format!("elementwise::unary_in_place({rust}, x);\n    Ok(())");
+            return self.measured(&format!("{name}_in_place"), "x: &mut [f32]", &body, &[out], &len.to_string());
+        }
+        let (operands, body) = ("x: &[f32], grad: &mut [f32]", "elementwise::gate_in_place(x, grad)");
+        self.measured("gate_in_place", operands, body, &[read, out], &len.to_string())
+    }
+
+    fn max_pool_grad(&mut self, window: &Window, reads: &str, out: &str) -> String {
+        let operands = "window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]";
+        let window = self.shape("Window", window);
+        self.function("max_pool_grad", operands, "pool::max_pool_grad(window, dy, x, y, out)", &[&window, reads, out])
     }
 
     fn cast(&mut self, (from, to): (&str, &str), read: &str, out: (&str, usize)) -> String {

@@ -114,7 +114,7 @@ mod tests {
 
     // A chain of activations in place, and two small gradients at the end.
     #[test]
-    fn operands_are_overwritten_and_gradients_early() {
+    fn operands_are_overwritten() {
         let values = [
             value(100, &[], None, false),
             value(100, &[0], Some(0), false),

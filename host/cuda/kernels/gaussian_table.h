@@ -1,4 +1,4 @@
-// Written by `core/src/vectors/generate/gaussian_table.py`; do not edit.
+// Written by `core/src/vectors/generate/gaussian_table.py`. Do not edit.
 
 // The first 24 bits of `P(I < i)`.
 TABLE u32 HEAD[64] = {

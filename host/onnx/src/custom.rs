@@ -40,7 +40,8 @@ pub fn rename_tensor(node: &mut NodeProto, from: &str, to: &str) {
     graphs.flat_map(|graph| &mut graph.node).for_each(|node| rename_tensor(node, from, to));
 }
 
-/// Writes the custom operators of `model` in standard ones, but for those for which `has_kernel` holds: they lose their lowering.
+/// Replaces the custom operators of `model` by standard operators. A node for which `has_kernel` returns true stays, and
+/// loses its lowering.
 pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let Some(graph) = &mut model.graph else { return };
     lower_nodes(graph, has_kernel);

@@ -1,4 +1,4 @@
-//! Written by `vectors/generate/gaussian_table.py`; do not edit.
+//! Written by `vectors/generate/gaussian_table.py`. Do not edit.
 
 use super::fraction::Fraction;
 

@@ -30,7 +30,7 @@ for i in range(CELLS):
     cumulative += weight(i) / total
 
 lines = [
-    "//! Written by `vectors/generate/gaussian_table.py`; do not edit.",
+    "//! Written by `vectors/generate/gaussian_table.py`. Do not edit.",
     "",
     "use super::fraction::Fraction;",
     "",
@@ -55,7 +55,7 @@ path.write_text("\n".join(lines))
 
 # The same table for the CUDA kernels.
 lines = [
-    "// Written by `core/src/vectors/generate/gaussian_table.py`; do not edit.",
+    "// Written by `core/src/vectors/generate/gaussian_table.py`. Do not edit.",
     "",
     "// The first 24 bits of `P(I < i)`.",
     f"TABLE u32 HEAD[{CELLS}] = {{",

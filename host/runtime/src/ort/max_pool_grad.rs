@@ -5,13 +5,13 @@
 use super::operator::{Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Returns true if the windows are 2×2: only those have the attribute.
+/// Returns true if the windows are 2×2. Only such nodes have the attribute.
 pub(super) fn suits(node: &damper_onnx::pb::NodeProto) -> bool {
     node.attribute.iter().any(|attribute| attribute.name == "stride")
 }
 
-/// `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]` with the attribute `stride`: 1, where there are `l − 1` by `c − 1`
-/// windows, or 2, where there are `l/2` by `c/2`.
+/// `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]`. The attribute `stride` is 1 for `l − 1` by
+/// `c − 1` windows, or 2 for `l/2` by `c/2` windows.
 pub(super) const MAX_POOL_GRAD: Operator<HandBack> = Operator {
     name: "MaxPoolGrad",
     inputs: [3, 0],

@@ -103,7 +103,7 @@ impl Builder {
         }
     }
 
-    /// The value of which `condition` says whether it is above 0, if it does.
+    /// Returns `x` if `condition` is `x > 0`.
     pub(super) fn positive(&self, condition: Id) -> Option<Id> {
         let step = self.steps.iter().rev().find(|step| step.write == self.values[condition].root)?;
         match (&step.kernel, &step.reads[..]) {
