@@ -14,9 +14,9 @@
 //!
 //! # Privacy
 //!
-//! The bound does not depend on the producer. Pass 3 keeps a segment of coordinates only if the sum of squares, including
-//! the segment, is at most `u²`. Otherwise it subtracts the same segment again and stops. The contribution of one sample
-//! therefore has an exact norm of at most `C`, whatever the producer yields.
+//! The bound does not depend on the producer. Pass 3 keeps a segment of coordinates only if the sum of squares,
+//! including the segment, is at most `u²`. Otherwise it subtracts the same segment again and stops. The contribution of
+//! one sample therefore has an exact norm of at most `C`, whatever the producer yields.
 //!
 //! If pass 3 yields other values than pass 2, `Σ q_i²` or the length reveals it, unless both agree. The sample was then
 //! added in part and must not be added again. The caller ends the step without a release.
@@ -62,8 +62,8 @@ impl Stream<'_> {
         }
     }
 
-    /// Passes the segments of a layer to `take`, until it returns false. Fails if it does, or if the coordinates are not
-    /// finite or their number changed.
+    /// Passes the segments of a layer to `take`, until it returns false. Fails if it does, or if the coordinates are
+    /// not finite or their number changed.
     // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn each(&mut self, (from, len): (usize, usize), take: &mut dyn FnMut(&[f32]) -> bool) -> Result<(), StreamError> {

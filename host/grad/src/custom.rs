@@ -25,8 +25,8 @@ pub struct Normalized {
 impl Normalized {
     /// Normalises `x` over `axes`. `affine` is empty, `γ`, or both `γ` and `β`.
     ///
-    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute
-    /// `epsilon`.
+    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`. It has the
+    /// attribute `epsilon`.
     pub fn new(em: &mut Emitter, x: &Var, axes: Vec<usize>, epsilon: f64, affine: &[&Var]) -> Self {
         let lowering = |em: &mut Emitter| {
             let mean = em.reduce_mean(x, &axes, true);
@@ -164,8 +164,8 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     }
 }
 
-/// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` for windows over a whole line
-/// or plane. Windows of 2×2 have the attribute `stride`, 1 or 2. Windows that tile the input have the attribute
+/// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` for windows over a whole
+/// line or plane. Windows of 2×2 have the attribute `stride`, 1 or 2. Windows that tile the input have the attribute
 /// `kernel_shape`. A kernel rounds each entry like the lowering, which is in `rules/max_pool.rs`.
 pub fn max_pool_grad(
     em: &mut Emitter,

@@ -40,8 +40,8 @@ pub fn rename_tensor(node: &mut NodeProto, from: &str, to: &str) {
     graphs.flat_map(|graph| &mut graph.node).for_each(|node| rename_tensor(node, from, to));
 }
 
-/// Replaces the custom operators of `model` by standard operators. A node for which `has_kernel` returns true stays, and
-/// loses its lowering.
+/// Replaces the custom operators of `model` by standard operators. A node for which `has_kernel` returns true stays,
+/// and loses its lowering.
 pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let Some(graph) = &mut model.graph else { return };
     lower_nodes(graph, has_kernel);
@@ -51,8 +51,8 @@ pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&NodeProto) -> b
     }
 }
 
-/// As [`lower_custom`]. A node that a lowering has and the graph or another lowering has too is written once: tract merges what is the
-/// same, and may leave neither.
+/// Like [`lower_custom`]. A node that occurs in several lowerings, or in the graph too, is written once. Otherwise tract
+/// merges equal nodes, and may keep none of them.
 pub fn lower_nodes(graph: &mut GraphProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     let mut lowered = Vec::with_capacity(graph.node.len());

@@ -57,7 +57,7 @@ pub enum Kernel {
     Transposed(Window, KernelStrides),
     /// Maximum of each window.
     MaxPool(Window),
-    /// The gradient of the largest entry of each window that tiles its image: of the gradient, the image and the largest entries.
+    /// Gradient of a max pool whose windows tile the image. Reads the gradient, the image and the largest entries.
     MaxPoolGrad(Window),
     /// The mean of each window, and whether what is outside counts.
     AveragePool(Window, bool),

@@ -8,7 +8,8 @@
 //!
 //! - Neighbours that differ in a training row: given all earlier releases, an evaluation has the same distribution on
 //!   both. Only steps add to the privacy loss, so it is that of the training events.
-//! - Neighbours that differ in a held-out row: a step has the same distribution on both. Only evaluations add to the loss.
+//! - Neighbours that differ in a held-out row: a step has the same distribution on both. Only evaluations add to the
+//!   loss.
 //!
 //! So the run satisfies (ε, δ) with the larger ε of the two parts at the same δ: parallel composition.
 
