@@ -51,8 +51,8 @@ pub fn lower_custom(model: &mut ModelProto, has_kernel: impl Fn(&NodeProto) -> b
     }
 }
 
-/// Like [`lower_custom`]. A node that occurs in several lowerings, or in the graph too, is written once. Otherwise tract
-/// merges equal nodes, and may keep none of them.
+/// Like [`lower_custom`]. A node that occurs in several lowerings, or in the graph too, is written once. Otherwise
+/// tract merges equal nodes, and may keep none of them.
 pub fn lower_nodes(graph: &mut GraphProto, has_kernel: impl Fn(&NodeProto) -> bool) {
     let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
     let mut lowered = Vec::with_capacity(graph.node.len());
