@@ -103,24 +103,15 @@ pub fn product<L: Lanes>(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32])
         |a, b, out| {
             let left = Strided { x: a, row_stride: a_row, term_stride: a_term };
             let right = Strided { x: b, row_stride: b_column, term_stride: b_term };
-            matrix::<L>([shape.rows, shape.columns, shape.terms], &left, &right, out);
+            let (rows, lanes) = ((left, shape.rows, shape.columns), (right, shape.columns, 1));
+            // The lanes are on the longer side of the output. Swapping the factors of a product changes no bit. There
+            // is a single call, because each is a copy of the code.
+            let are_columns = shape.columns >= shape.rows || shape.columns >= L::COUNT;
+            let (rows, lanes) = if are_columns { (rows, lanes) } else { (lanes, rows) };
+            side_by_side::<L>(shape.terms, (&rows.0, rows.1, rows.2), (&lanes.0, lanes.1, lanes.2), out);
         },
     );
     Ok(())
-}
-
-/// Computes one product. The rows of the operand `b` are the columns of the matrix.
-#[inline(always)]
-pub(crate) fn matrix<L: Lanes>([rows, columns, terms]: [usize; 3], a: &impl Rows, b: &impl Rows, out: &mut [f32]) {
-    if terms == 0 {
-        out.fill(0.0);
-    }
-    // The lanes are on the longer side of the output. Swapping the factors of a product changes no bit.
-    if columns >= rows || columns >= L::COUNT {
-        side_by_side::<L>(terms, (a, rows, columns), (b, columns, 1), out);
-    } else {
-        side_by_side::<L>(terms, (b, columns, 1), (a, rows, columns), out);
-    }
 }
 
 /// Computes one product, with `lanes` across the lanes of a tile. Each operand has its number of rows and the distance
@@ -132,6 +123,9 @@ pub(crate) fn side_by_side<L: Lanes>(
     (lanes, columns, column_step): (&impl Rows, usize, usize),
     out: &mut [f32],
 ) {
+    if terms == 0 {
+        out.fill(0.0);
+    }
     if count == 1 && lanes.is_in_place() {
         return one_row(terms, rows, (lanes, columns, column_step), out);
     }

@@ -66,9 +66,6 @@ fn of_outputs<L: Lanes>(
     let taps = Taps { window, image: x.get(image..).unwrap_or_default() };
     let dy = dy.get(first.wrapping_mul(positions)..).unwrap_or_default();
     let dy = Strided { x: dy, row_stride: positions, term_stride: 1 };
-    if positions == 0 {
-        out.fill(0.0);
-    }
     // The gradients of outputs are contiguous and are read in place. The taps are packed once for all outputs.
     side_by_side::<L>(positions, (&dy, rows, columns), (&taps, columns, 1), out);
 }

@@ -1,7 +1,7 @@
 //! Matrix products with one quantised operand.
 
 use super::{Quantized, QuantizedRows};
-use crate::product::{Product, matrix};
+use crate::product::{Product, side_by_side};
 use crate::tile::{Lanes, Strided};
 use crate::{Error, check};
 
@@ -22,12 +22,8 @@ pub fn product_left<L: Lanes>(shape: &Product, a: &Quantized<'_>, b: &[f32], out
         |a_at, b_at, out| {
             let left = QuantizedRows { weight: a, start: a_at, row_stride: a_row, term_stride: a_term };
             let x = b.get(b_at..).unwrap_or_default();
-            matrix::<L>(
-                [shape.rows, shape.columns, shape.terms],
-                &left,
-                &Strided { x, row_stride: b_column, term_stride: b_term },
-                out,
-            );
+            let x = Strided { x, row_stride: b_column, term_stride: b_term };
+            side_by_side::<L>(shape.terms, (&x, shape.columns, 1), (&left, shape.rows, shape.columns), out);
         },
     );
     Ok(())
@@ -50,12 +46,8 @@ pub fn product_right<L: Lanes>(shape: &Product, a: &[f32], b: &Quantized<'_>, ou
         |a_at, b_at, out| {
             let right = QuantizedRows { weight: b, start: b_at, row_stride: b_column, term_stride: b_term };
             let x = a.get(a_at..).unwrap_or_default();
-            matrix::<L>(
-                [shape.rows, shape.columns, shape.terms],
-                &Strided { x, row_stride: a_row, term_stride: a_term },
-                &right,
-                out,
-            );
+            let x = Strided { x, row_stride: a_row, term_stride: a_term };
+            side_by_side::<L>(shape.terms, (&x, shape.rows, shape.columns), (&right, shape.columns, 1), out);
         },
     );
     Ok(())
