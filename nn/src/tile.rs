@@ -11,8 +11,6 @@ pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
     const COUNT: usize;
     /// Zero in every lane.
     const ZERO: Self;
-    /// Maximum number of columns for which separate sums are faster than lanes.
-    const FEW: usize;
 
     /// Returns the first [`COUNT`](Self::COUNT) values of `x`. `None` if it is shorter.
     fn first_of(x: &[f32]) -> Option<&Self>;
@@ -22,6 +20,9 @@ pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
 
     /// Adds `factor · column` to each lane.
     fn add_product(&mut self, factor: f32, columns: &Self);
+
+    /// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes have any value.
+    fn block_sums(factors: &[f32], panel: &Panel<Self>, columns: usize) -> Self;
 }
 
 /// Eight lanes, for a processor without SIMD. Sums and columns fit in the 32 registers of a Cortex-M4F.
@@ -32,7 +33,6 @@ pub type Wide = [f32; 16];
 impl Lanes for Narrow {
     const COUNT: usize = 8;
     const ZERO: Self = [0.0; 8];
-    const FEW: usize = 2;
 
     #[inline(always)]
     fn first_of(x: &[f32]) -> Option<&Self> {
@@ -57,12 +57,25 @@ impl Lanes for Narrow {
         *sum_g += factor * g;
         *sum_h += factor * h;
     }
+
+    // Not inlined: all kernels share it, which saves flash.
+    #[inline(never)]
+    fn block_sums(factors: &[f32], panel: &Panel<Self>, columns: usize) -> Self {
+        // Separate sums are faster than eight lanes.
+        if columns <= 2 {
+            return few_sums(factors, panel, columns);
+        }
+        let mut sums = Self::ZERO;
+        for (factor, columns) in factors.iter().zip(panel) {
+            sums.add_product(*factor, columns);
+        }
+        sums
+    }
 }
 
 impl Lanes for Wide {
     const COUNT: usize = 16;
     const ZERO: Self = [0.0; 16];
-    const FEW: usize = 0;
 
     #[inline(always)]
     fn first_of(x: &[f32]) -> Option<&Self> {
@@ -79,6 +92,15 @@ impl Lanes for Wide {
         for (sum, column) in self.iter_mut().zip(columns) {
             *sum += factor * column;
         }
+    }
+
+    #[inline(always)]
+    fn block_sums(factors: &[f32], panel: &Panel<Self>, _: usize) -> Self {
+        let mut sums = Self::ZERO;
+        for (factor, columns) in factors.iter().zip(panel) {
+            sums.add_product(*factor, columns);
+        }
+        sums
     }
 }
 
@@ -202,11 +224,7 @@ pub fn product<L: Lanes>(
             pack(place, &mut panel);
             for row in 0..rows {
                 let factors = left.block(first.wrapping_add(row), term, place.terms, &mut buffer);
-                if place.columns <= L::FEW {
-                    store(row, place, &few_sums(factors, &panel, place.columns));
-                } else {
-                    store(row, place, &block_sums(factors, &panel));
-                }
+                store(row, place, &L::block_sums(factors, &panel, place.columns));
             }
         }
     }
@@ -216,24 +234,14 @@ pub fn product<L: Lanes>(
 // A separate function with its own `sums`: the iterator takes their address, which would keep the sums of all lanes in
 // memory.
 #[inline(always)]
-fn few_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>, columns: usize) -> L {
-    let mut sums = L::ZERO;
-    for (lane, sum) in sums.as_mut().iter_mut().enumerate().take(columns) {
+fn few_sums(factors: &[f32], panel: &Panel<Narrow>, columns: usize) -> Narrow {
+    let mut sums = Narrow::ZERO;
+    for (lane, sum) in sums.iter_mut().enumerate().take(columns) {
         let mut alone = 0.0f32;
         for (factor, columns) in factors.iter().zip(panel) {
-            alone += factor * columns.as_ref().get(lane).copied().unwrap_or_default();
+            alone += factor * columns.get(lane).copied().unwrap_or_default();
         }
         *sum = alone;
-    }
-    sums
-}
-
-/// Returns the sums over a block of `factors`, one for each column.
-#[inline(always)]
-fn block_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
-    let mut sums = L::ZERO;
-    for (factor, columns) in factors.iter().zip(panel) {
-        sums.add_product(*factor, columns);
     }
     sums
 }
