@@ -42,10 +42,11 @@ pub(crate) fn forward_by<L: Lanes>(
     check(x.len() == window.input_len() && out.len() == window.output_len() && terms > 0)?;
     check(bias.is_none_or(|bias| bias.len() == window.outputs))?;
     let (positions, rows) = (window.positions(), window.group_outputs());
-    let images = x.chunks(window.group_channels().wrapping_mul(window.area()).max(1));
-    let outputs = out.chunks_mut(rows.wrapping_mul(positions).max(1));
-    for (group, (image, out)) in images.zip(outputs).enumerate() {
+    let image_len = window.group_channels().wrapping_mul(window.area());
+    // Does not zip chunks: compiled for size, their division may keep a panic.
+    for (group, out) in out.chunks_mut(rows.wrapping_mul(positions).max(1)).enumerate() {
         let first = group.wrapping_mul(rows);
+        let image = x.get(group.wrapping_mul(image_len)..).unwrap_or_default();
         let bias = bias.and_then(|bias| bias.get(first..));
         if rows == 1 && window.group_channels() == 1 && plane(window, image, (kernel, first), out) {
             if let Some(bias) = bias.and_then(|bias| bias.first()) {

@@ -59,10 +59,11 @@ pub(crate) fn transposed_by<L: Lanes, R: Rows>(
     let [_, width] = window.axes;
     let (positions, outputs, channels) = (window.positions(), window.group_outputs(), window.group_channels());
     let area = window.area();
-    let groups =
-        y.chunks(outputs.wrapping_mul(positions).max(1)).zip(out.chunks_mut(channels.wrapping_mul(area).max(1)));
-    for (group, (y, out)) in groups.enumerate() {
+    // Does not zip chunks: compiled for size, their division may keep a panic.
+    for (group, out) in out.chunks_mut(channels.wrapping_mul(area).max(1)).enumerate() {
         let first = group.wrapping_mul(outputs);
+        let start = first.wrapping_mul(positions);
+        let y = y.get(start..start.wrapping_add(outputs.wrapping_mul(positions))).unwrap_or_default();
         let (mut i, mut j) = (0, 0);
         for tap in 0..window.taps() {
             let weights = weights(first, tap);
@@ -78,8 +79,10 @@ pub(crate) fn transposed_by<L: Lanes, R: Rows>(
         }
     }
     if let Some(bias) = bias {
-        for (out, bias) in out.chunks_mut(area.max(1)).zip(bias) {
-            out.iter_mut().for_each(|out| *out += bias);
+        for (channel, out) in out.chunks_mut(area.max(1)).enumerate() {
+            if let Some(bias) = bias.get(channel) {
+                out.iter_mut().for_each(|out| *out += bias);
+            }
         }
     }
     Ok(())
