@@ -18,7 +18,7 @@ class Program:
     def __init__(self, texts, hooks=None, config=(), loops=None):
         self.functions, self.consts, self.hooks, self.config, self.chunk = {}, {}, dict(hooks or {}), set(config), None
         # By function: called instead of the first loop without an end, for a proof by an invariant.
-        self.loops = dict(loops or {})
+        self.loops, self.folds = dict(loops or {}), {}
         for prefix, text in texts.items():
             source = Source(text)
             for table, found in ((self.functions, source.functions), (self.consts, source.consts)):

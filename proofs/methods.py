@@ -129,6 +129,8 @@ def sequence_method(frame, value, name, arguments, generics):
     if name == "chunks_exact":
         size = concrete(arguments[0])
         return Iter(View(value[at : at + size]) for at in range(0, len(value) - size + 1, size))
+    if name == "fold" and frame.name in frame.program.folds:
+        return frame.program.folds[frame.name](frame, items(value), arguments[0], arguments[1])
     if name == "fold":
         total = arguments[0]
         for item in items(value):
@@ -185,6 +187,8 @@ def optional_method(frame, value, name, arguments):
         return Variant("Ok", [value.items[0]]) if full else Variant("Err", [arguments[0]])
     if name == "unwrap_or":
         return value.items[0] if full else arguments[0]
+    if name == "unwrap_or_default" and full:
+        return value.items[0]
     if name == "ok":
         return Variant("Some", [value.items[0]]) if full else Variant("None", [])
     if name in {"clone"}:

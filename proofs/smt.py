@@ -33,15 +33,19 @@ class Context:
         self.choices, self.taken, self.prune = choices, [], prune
         self.path, self.claims = [], []
         # If a dictionary, a product of f32s is any number that `product` admits.
-        self.products = None
+        self.products, self.any_integer_product = None, False
 
     def product(self, a, b):
-        """A product as a fresh number. The proof "a product of finite numbers" shows the two facts that it has."""
+        """A product as a fresh number. The proof "a product of finite numbers" shows the two facts of one of floats. One of
+        integers has none."""
         if z3.is_app_of(b, z3.Z3_OP_FPA_NEG):
             return z3.fpNeg(self.product(a, b.arg(0)))
         key = (a.get_id(), b.get_id())
         if key not in self.products:
             x = z3.FreshConst(a.sort(), "product")
+            if z3.is_bv(a):
+                self.products[key] = (x, a, b)
+                return x
             finite = [z3.Not(z3.Or(z3.fpIsNaN(one), z3.fpIsInf(one))) for one in (a, b)]
             self.assume(z3.Implies(z3.And(*finite), z3.Not(z3.fpIsNaN(x))), definition=True)
             # The key keeps the terms alive, so that their numbers are not used again.

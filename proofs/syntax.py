@@ -310,7 +310,8 @@ class Parser:
                 statements.append(("const", *self.const()))
             else:
                 start = self.text()
-                value = self.expression()
+                # A statement that begins with a block ends with it.
+                value = self.primary() if start in {"if", "match", "loop", "while", "for", "{"} else self.expression()
                 if self.maybe(";"):
                     statements.append(value)
                     value = None

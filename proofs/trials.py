@@ -89,6 +89,8 @@ def ratio(context):
     numerator, denominator = context.fresh("u32", "numerator"), context.fresh("u32", "denominator")
     context.assume(z3.And(z3.ULT(numerator.term, denominator.term), z3.ULT(denominator.term, 1 << 31)))
 
+    context.products, context.any_integer_product = {}, True
+
     def loop(frame, body):
         try:
             frame.evaluate(body)
@@ -98,8 +100,8 @@ def ratio(context):
             value = None
         wide = lambda term: z3.ZeroExt(40, term)
         # The number is in [u, u + 1)/2^32, and the ratio is n/d: compare u·d and (u + 1)·d with n·2^32.
-        # A product of 32 bits each fits 64.
-        low = z3.ZeroExt(8, z3.ZeroExt(32, word.term) * z3.ZeroExt(32, denominator.term))
+        # A product of 32 bits each fits 64. The proof holds for any number in its place.
+        low = z3.ZeroExt(8, context.product(z3.ZeroExt(32, word.term), z3.ZeroExt(32, denominator.term)))
         target = wide(numerator.term) << 32
         high = low + wide(denominator.term)
         if value is None:
@@ -126,7 +128,9 @@ def below(context):
     given = iter(words)
     code = Program({"gaussian": source(GAUSSIAN)}, {".next_u32": lambda context, stream: next(given)})
     wide = lambda term: z3.ZeroExt(32, term)
-    products = [wide(word.term) * wide(n.term) for word in words]
+    # The proof holds for any numbers in the place of the products.
+    context.products, context.any_integer_product = {}, True
+    products = [context.product(wide(word.term), wide(n.term)) for word in words]
     # A remainder by its definition: 2^32 = k·n + r with r < n. In Rust it is (2^32 - n) mod n.
     rest = z3.URem(-n.term, n.term)
     ok = [z3.UGE(z3.Extract(31, 0, product), rest) for product in products]

@@ -208,8 +208,15 @@ def binary(context, sign, left, right):
             raise NotImplementedError("division of signed integers")
         context.claim(b != 0, "no division by zero")
         return Num(kind, z3.UDiv(a, b) if sign == "/" else z3.URem(a, b))
+    if sign == "*" and not signed(kind) and all(is_half(term) for term in (a, b)):
+        # A product of two half words fits the word.
+        return Num(kind, context.product(a, b) if context.any_integer_product else a * b)
     context.claim(z3.Not(overflows(sign, left, right)), f"no overflow of {kind} {sign}")
     return Num(kind, ARITHMETIC[sign](a, b))
+
+
+def is_half(term):
+    return z3.is_app_of(term, z3.Z3_OP_ZERO_EXT) and 2 * term.arg(0).size() <= term.size()
 
 
 def constant(sign, a, b):
