@@ -7,7 +7,8 @@ may overflow adds the claim that it does not. An unknown name, method or type ra
 import re
 
 import z3
-from syntax import Parser, Source, tokens
+from items import Source
+from syntax import Parser, tokens
 from values import (Array, Break, Cell, Closure, Continue, Iter, Num, Panic, Range, Ref, Return, Struct, Tuple, Variant, View, binary, boolean, cast,
     copied, literal, strip, typed, unary)
 import methods

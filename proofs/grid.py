@@ -4,11 +4,12 @@ import re
 
 import z3
 from execute import Program
-from smt import prove, run, source
-from values import FLOATS, Array, Break, Cell, Continue, Iter, Num, Ref, Return, Struct, Variant, View, boolean, integer, literal, strip
+from smt import run, source
+from values import FLOATS, Array, Break, Cell, Continue, Iter, Num, Ref, Return, Struct, Variant, View, boolean, integer, strip
 
 GRID, ROUND, LAYERS = "core/src/grid.rs", "core/src/numerics/round.rs", "core/src/clip/layers.rs"
-SIMD, X86 = 'target_pointer_width="64"', 'target_arch="x86_64"'
+# Blocks of 16 coordinates. Without it, a block has one coordinate, which is the proof of a coordinate.
+SIMD = 'target_pointer_width="64"'
 
 
 def program(word, hooks=None, loops=None):
@@ -16,7 +17,7 @@ def program(word, hooks=None, loops=None):
     # `word!(i64)` and `word!(i32)` by hand: the macro's body with its type.
     macro = re.search(r"macro_rules! word \{\s*\(\$type:ty\) => \{(.*?)\n    \};\n\}", text, re.S)[1].replace("$type", word)
     found = Program({"grid": text, "round": source(ROUND), "layers": source(LAYERS), "word": macro},
-        {"truncate": contract_of_truncate, **(hooks or {})}, (SIMD, X86), loops)
+        {"truncate": contract_of_truncate, **(hooks or {})}, (SIMD,), loops)
     found.hooks["W::wrap"] = lambda context, x: found.call(context, f"{word}::wrap", [x])
     return found
 
@@ -47,7 +48,7 @@ def finite(number):
 
 
 def product(context):
-    """What `Context.product` uses: it is not NaN, and a negated factor negates it."""
+    """The facts of `Context.product`: it is not NaN, and a negated factor negates it."""
     grad, scale = context.fresh("f32", "grad").term, context.fresh("f32", "scale").term
     context.assume(z3.And(*[z3.Not(z3.Or(z3.fpIsNaN(one), z3.fpIsInf(one))) for one in (grad, scale)]))
     x = z3.fpMul(z3.RNE(), grad, scale)
@@ -274,7 +275,7 @@ def bounded(added):
                 state.value.fields["shrink"].value = context.fresh("f32", "shrink")
                 out.value = context.fresh("bool", "out")
                 scale = state.value.fields["scale"].value.term
-                # NaN of a negated scale is one value of z3's; the proof does not need it.
+                # All NaN are one value of z3. The proof does not need more.
                 grown = z3.If(out.value.term, Q(scale), z3.BitVecVal(0, 64))
                 word.value.fields["0"].value = Num("i64", start.term + grown)
             before = state.value.fields["scale"].value.term

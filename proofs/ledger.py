@@ -3,9 +3,9 @@
 import z3
 from execute import Program
 from smt import run, source
-from values import Array, Cell, Num, Ref, Struct, Tuple, Variant, View, boolean, integer, strip
+from values import Array, Cell, Num, Ref, Struct, Tuple, Variant, integer, strip
 
-LEDGER, FILTER, BLOCK, JOURNAL = "core/src/accounting/ledger.rs", "core/src/accounting/renyi_filter.rs", "journal/src/block.rs", "journal/src/journal.rs"
+LEDGER, BLOCK, JOURNAL = "core/src/accounting/ledger.rs", "journal/src/block.rs", "journal/src/journal.rs"
 
 
 def take(context):
@@ -116,7 +116,7 @@ def step_of_crc(context):
 
 
 def contract_of_crc():
-    """What `step_of_crc` proves: equal results from equal states alone."""
+    """The fact that `step_of_crc` proves: equal results from equal states alone."""
     calls = []
 
     def crc_of(context, crc, word):
@@ -136,6 +136,8 @@ def changed(at):
     def scenario(context):
         code = Program({"block": source(BLOCK)}, {"crc_of": contract_of_crc()})
         words = payment(context)
+        # Numbers end earlier: a sector's last number plus one fits 32 bits.
+        context.assume(words[1].term != (1 << 32) - 1)
         flash = encoded(context, code, words)
         other = context.fresh("u32", "torn")
         context.assume(other.term != flash[at])

@@ -1,8 +1,8 @@
 """The functions and methods of Rust's library that the proved code calls."""
 
 import z3
-from values import (FLOATS, WIDTHS, Array, Cell, Closure, Iter, Num, Panic, Range, Ref, Return, Struct, Tuple, Variant, View, boolean, cast, copied, exact,
-    fits, integer, overflows, same_type, signed, strip, typed, unary)
+from values import (FLOATS, WIDTHS, Array, Cell, Iter, Num, Panic, Range, Ref, Tuple, Variant, View, binary, boolean, cast, copied, fits, integer,
+    overflows, same_type, signed, strip, typed)
 
 
 def concrete(value):
@@ -146,7 +146,6 @@ def sequence_method(frame, value, name, arguments, generics):
             call(arguments[0], item)
         return Tuple()
     if name == "contains" and isinstance(value, Range):
-        from values import binary
         low = boolean(binary(frame.context, ">=", arguments[0], value.low))
         high = boolean(binary(frame.context, "<=" if value.closed else "<", arguments[0], value.high))
         return Num("bool", z3.And(low, high))

@@ -5,7 +5,7 @@ import sys
 import time
 
 import z3
-from values import Num, Panic
+from values import FLOATS, WIDTHS, Num, Panic
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A copy of the sources, in which `faults` plants changes. By default the repository.
@@ -54,7 +54,6 @@ class Context:
 
     def fresh(self, kind, name):
         """An input: any value of its type. A float is any bits, NaN among them."""
-        from values import FLOATS, WIDTHS
         if kind in FLOATS:
             return Num(kind, z3.FreshConst(FLOATS[kind], name))
         return Num(kind, z3.FreshConst(z3.BoolSort() if kind == "bool" else z3.BitVecSort(WIDTHS[kind]), name))

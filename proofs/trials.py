@@ -3,7 +3,7 @@
 import z3
 from execute import Program
 from smt import run, source
-from values import FLOATS, Cell, Num, Ref, Return, Struct, Variant, boolean, integer, strip
+from values import FLOATS, Cell, Num, Panic, Ref, Return, Struct, boolean, integer, strip
 
 SAMPLING, EVENT, GAUSSIAN = "core/src/sampling.rs", "core/src/accounting/event.rs", "core/src/noise/discrete_gaussian.rs"
 
@@ -100,7 +100,7 @@ def ratio(context):
             value = None
         wide = lambda term: z3.ZeroExt(40, term)
         # The number is in [u, u + 1)/2^32, and the ratio is n/d: compare u·d and (u + 1)·d with n·2^32.
-        # A product of 32 bits each fits 64. The proof holds for any number in its place.
+        # A product of 32 bits each fits 64. The proof holds for any number as the product.
         low = z3.ZeroExt(8, context.product(z3.ZeroExt(32, word.term), z3.ZeroExt(32, denominator.term)))
         target = wide(numerator.term) << 32
         high = low + wide(denominator.term)
@@ -126,9 +126,16 @@ def below(context):
     words, n = [context.fresh("u32", "word") for _ in range(2)], context.fresh("u32", "n")
     context.assume(n.term != 0)
     given = iter(words)
-    code = Program({"gaussian": source(GAUSSIAN)}, {".next_u32": lambda context, stream: next(given)})
+
+    def draw(context, stream):
+        word = next(given, None)
+        if word is None:
+            raise Panic("the second word is accepted, and a third is drawn")
+        return word
+
+    code = Program({"gaussian": source(GAUSSIAN)}, {".next_u32": draw})
     wide = lambda term: z3.ZeroExt(32, term)
-    # The proof holds for any numbers in the place of the products.
+    # The proof holds for any numbers as products.
     context.products, context.any_integer_product = {}, True
     products = [context.product(wide(word.term), wide(n.term)) for word in words]
     # A remainder by its definition: 2^32 = k·n + r with r < n. In Rust it is (2^32 - n) mod n.
