@@ -91,7 +91,7 @@ def payment(context):
 
 def inverse(context):
     """A block reads as it was written."""
-    code = Program({"block": source(BLOCK)})
+    code = Program({"block": source(BLOCK)}, {"crc_of": contract_of_crc()})
     words = payment(context)
     found = decoded(context, code, encoded(context, code, words))
     context.claim(z3.BoolVal(found.name == "Whole"), "the block is whole")
