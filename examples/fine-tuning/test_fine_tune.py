@@ -32,7 +32,7 @@ def made_up(count, seed):
 
 
 def test_excerpts_are_short_and_batches_repeat():
-    told = [(reviews.sentences(f"First of {row}. Then <br />more! Last?"), row % 2) for row in range(50)]
+    told = [(reviews.sentences(f"First of {row}. Then<br />more! Last?"), row % 2) for row in range(50)]
     assert told[7] == (["First of 7.", "Then more!", "Last?"], 1)
     batches = list(itertools.islice(reviews.batches(told, 4, seed=0), 40))
     assert batches == list(itertools.islice(reviews.batches(told, 4, seed=0), 40))
