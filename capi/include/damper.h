@@ -660,8 +660,7 @@ damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run 
  * `grid_bits` help.
  */
 DAMPER_MUST_USE
-damper_status damper_run_configure(damper_run *run,
-                                   const damper_config *config);
+damper_status damper_run_configure(damper_run *run, const damper_config *config);
 
 /**
  * Checks the configuration as a whole, and ends the choice of slots. There must be a key and a store.
@@ -919,24 +918,21 @@ damper_status damper_set_volatile_store(damper_run *run);
  * the record is a Renyi filter's: pass that record when you choose the filter.
  */
 DAMPER_MUST_USE
-damper_status damper_resume(damper_run *run,
-                            const damper_record *record);
+damper_status damper_resume(damper_run *run, const damper_record *record);
 
 /**
  * Charges `steps` (at least 1) at a time, to write less often. A restart loses the reserved steps. Call it after
  * `damper_resume`.
  */
 DAMPER_MUST_USE
-damper_status damper_reserve_steps(damper_run *run,
-                                   uint32_t steps);
+damper_status damper_reserve_steps(damper_run *run, uint32_t steps);
 
 /**
  * Writes the budget and the steps charged and taken so far, which is the number of the next step. For a Renyi filter
  * also writes its divergence.
  */
 DAMPER_MUST_USE
-damper_status damper_charged_steps(const damper_run *run,
-                                   damper_record *record);
+damper_status damper_charged_steps(const damper_run *run, damper_record *record);
 
 /**
  * Returns the bytes of memory that a journal needs, aligned to 8.
@@ -1006,8 +1002,7 @@ damper_status damper_journal_record(const damper_journal *journal, damper_record
  * Persists a record: the callback for `damper_set_store`, with the journal as its context. Returns 0 when the record
  * would survive a power cut, else a status.
  */
-int damper_journal_persist(void *journal,
-                           const damper_record *record);
+int damper_journal_persist(void *journal, const damper_record *record);
 
 /**
  * Ends the use of a journal and wipes its memory. The flash keeps what was persisted.
@@ -1047,18 +1042,14 @@ damper_status damper_batch_next(damper_run *run, uint32_t *index);
  * `float`, it adds exactly nothing.
  */
 DAMPER_MUST_USE
-damper_status damper_add(damper_run *run,
-                         const float *grad,
-                         size_t len);
+damper_status damper_add(damper_run *run, const float *grad, size_t len);
 
 /**
  * As `damper_add`, for a gradient in `count` consecutive segments, at most `DAMPER_MAX_SEGMENTS`. A segment may be a
  * tensor.
  */
 DAMPER_MUST_USE
-damper_status damper_add_segments(damper_run *run,
-                                  const damper_segment *segments,
-                                  size_t count);
+damper_status damper_add_segments(damper_run *run, const damper_segment *segments, size_t count);
 
 /**
  * Writes the number of evaluation points of each sample's gradient in the open step.
@@ -1142,8 +1133,7 @@ damper_status damper_step_abandon(damper_run *run);
  * Returns 1 if the sink skips the next `len` values in this pass. The producer must then not push them. A producer
  * need not call this.
  */
-uint32_t damper_sink_skip(damper_sink *sink,
-                          size_t len);
+uint32_t damper_sink_skip(damper_sink *sink, size_t len);
 
 /**
  * Pushes the next `len` values of the gradient.
@@ -1155,18 +1145,13 @@ void damper_sink_push(damper_sink *sink, const float *segment, size_t len);
  * `DAMPER_STATUS_LENGTH` if the number of values is not `[dim]`. Nothing is added then.
  */
 DAMPER_MUST_USE
-damper_status damper_add_streamed(damper_run *run,
-                                  damper_produce produce,
-                                  void *context);
+damper_status damper_add_streamed(damper_run *run, damper_produce produce, void *context);
 
 /**
  * Writes the gradient that `produce` pushes to `grad`. `DAMPER_STATUS_LENGTH` if the number of values is not `len`.
  */
 DAMPER_MUST_USE
-damper_status damper_store_streamed(damper_produce produce,
-                                    void *context,
-                                    float *grad,
-                                    size_t len);
+damper_status damper_store_streamed(damper_produce produce, void *context, float *grad, size_t len);
 
 /**
  * Returns the bytes of memory that a shard over `dim` parameters needs, with the alignment of a run. Returns 0 if no
@@ -1182,10 +1167,7 @@ size_t damper_shard_size(size_t dim);
  * Merge or close it before its run is closed. After the end of the step it can only be closed.
  */
 DAMPER_MUST_USE
-damper_status damper_shard_open(damper_run *run,
-                                void *memory,
-                                size_t size,
-                                damper_shard **shard);
+damper_status damper_shard_open(damper_run *run, void *memory, size_t size, damper_shard **shard);
 
 /**
  * Adds one sample to a shard, as `damper_add` does to the step.
@@ -1232,10 +1214,7 @@ damper_status damper_choose_renyi_filter(damper_run *run,
  * rate, in units of 2^-53. Otherwise writes 0. Choose both only from released values and constants.
  */
 DAMPER_MUST_USE
-damper_status damper_fits_budget(const damper_run *run,
-                                 double factor,
-                                 uint64_t rate,
-                                 uint32_t *admits);
+damper_status damper_fits_budget(const damper_run *run, double factor, uint64_t rate, uint32_t *admits);
 
 /**
  * As `damper_step_open`, for a step with noise of `factor` times the configuration's, drawn at this rate. The step is
@@ -1244,10 +1223,7 @@ damper_status damper_fits_budget(const damper_run *run,
  * this rate.
  */
 DAMPER_MUST_USE
-damper_status damper_step_open_adaptive(damper_run *run,
-                                        double factor,
-                                        uint64_t rate,
-                                        uint32_t *number);
+damper_status damper_step_open_adaptive(damper_run *run, double factor, uint64_t rate, uint32_t *number);
 
 /**
  * Writes the number of bytes that `damper_state_save` writes. Call it between steps of a started run.
@@ -1261,9 +1237,7 @@ damper_status damper_state_size(const damper_run *run, size_t *size);
  * parameters.
  */
 DAMPER_MUST_USE
-damper_status damper_state_save(const damper_run *run,
-                                uint8_t *bytes,
-                                size_t len);
+damper_status damper_state_save(const damper_run *run, uint8_t *bytes, size_t len);
 
 /**
  * Restores the state from `damper_state_save` in a started run of the same configuration, with its stored record.
@@ -1272,9 +1246,7 @@ damper_status damper_state_save(const damper_run *run,
  * record was restored. The checksum detects damage but not forgery. Forged bytes cost accuracy and no privacy.
  */
 DAMPER_MUST_USE
-damper_status damper_state_restore(damper_run *run,
-                                   const uint8_t *bytes,
-                                   size_t len);
+damper_status damper_state_restore(damper_run *run, const uint8_t *bytes, size_t len);
 
 /**
  * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53. The draw uses

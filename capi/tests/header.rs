@@ -190,10 +190,7 @@ fn the_header_says_who_erases_the_key() {
     let header = fs::read_to_string(c::folder().join("include/damper.h")).expect("the header");
     let (before, _) = header.split_once("damper_status damper_set_key(").expect("the function");
     let comment = before.rsplit("/**").next().expect("its comment");
-    assert!(
-        comment.contains("wipes the run's copy") && comment.contains("erasing them is up to the caller"),
-        "{comment}"
-    );
+    assert!(comment.contains("wipes the run's copy") && comment.contains("the caller must erase them"), "{comment}");
 }
 
 #[test]
