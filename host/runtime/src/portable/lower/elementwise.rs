@@ -80,6 +80,7 @@ pub(super) fn choice(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     }
     if let Some(gate) = b.positive(condition)
         && b.float(y).is_some_and(|y| y.to_bits() == 0)
+        && b.shape(y).len() <= b.shape(x).len()
         && (b.shape(gate), b.shape(x)) == (b.shape(x), b.shape(condition))
     {
         return pair(b, gate, x, Kind::F32, |walk| Kernel::Binary(Binary::Gate, walk));
