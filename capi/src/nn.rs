@@ -140,9 +140,10 @@ macro_rules! unaries_in_place {
     ($($name:ident $op:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(x: *mut f32, len: usize) -> Status {
-            // SAFETY: the contract of the header.
             let run = || {
-                elementwise::unary_in_place(Unary::$op, unsafe { output_alone(x, len)? });
+                // SAFETY: the contract of the header.
+                let x = unsafe { output_alone(x, len) }?;
+                elementwise::unary_in_place(Unary::$op, x);
                 Ok(())
             };
             status(run())
