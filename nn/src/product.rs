@@ -4,7 +4,7 @@
 //! Operands are read with strides, so a transpose costs nothing.
 
 use crate::sum::BLOCK;
-use crate::tile::{self, Lanes, Panel, PanelRange, Rows, Strided};
+use crate::tile::{self, Columns, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::{Error, Walk, check};
 
 /// Shape of `stack` products, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
@@ -120,13 +120,15 @@ pub fn product<L: Lanes>(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32])
 pub(crate) fn side_by_side<L: Lanes>(
     terms: usize,
     (rows, count, row_step): (&impl Rows, usize, usize),
-    (lanes, columns, column_step): (&impl Rows, usize, usize),
+    (lanes, columns, column_step): (&impl Columns, usize, usize),
     out: &mut [f32],
 ) {
     if terms == 0 {
         out.fill(0.0);
     }
-    if count == 1 && lanes.is_in_place() {
+    if count == 1
+        && let Some(lanes) = lanes.contiguous()
+    {
         return one_row(terms, rows, (lanes, columns, column_step), out);
     }
     tile::product::<L>(
@@ -153,7 +155,7 @@ pub(crate) fn side_by_side<L: Lanes>(
 
 /// Multiplies one row by a matrix with contiguous rows. A panel would be used only once, so nothing is packed.
 #[inline(always)]
-fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (&impl Rows, usize, usize), out: &mut [f32]) {
+fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (Strided<'_>, usize, usize), out: &mut [f32]) {
     let (mut buffer, mut other) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
     for term in (0..terms).step_by(BLOCK) {
         let count = BLOCK.min(terms - term);

@@ -13,7 +13,7 @@ pub use gather::gather;
 pub use product::{product_left, product_right};
 
 use crate::sum::BLOCK;
-use crate::tile::Rows;
+use crate::tile::{Columns, Lanes, Panel, PanelRange, Rows, pack_rows};
 use crate::window::split;
 use crate::{Error, check};
 
@@ -91,6 +91,13 @@ impl Rows for QuantizedRows<'_> {
         let buffer = buffer.get_mut(..count).unwrap_or_default();
         self.weight.read(self.start.wrapping_add(start), self.term_stride, buffer);
         buffer
+    }
+}
+
+impl Columns for QuantizedRows<'_> {
+    #[inline(always)]
+    fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
+        pack_rows(self, place, panel);
     }
 }
 

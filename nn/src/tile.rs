@@ -22,7 +22,11 @@ pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
     fn add_product(&mut self, factor: f32, columns: &Self);
 
     /// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes have any value.
-    fn block_sums(factors: &[f32], panel: &Panel<Self>, columns: usize) -> Self;
+    #[inline(always)]
+    fn block_sums(factors: &[f32], panel: &Panel<Self>, columns: usize) -> Self {
+        let _ = columns;
+        all_sums(factors, panel)
+    }
 }
 
 /// Eight lanes, for a processor without SIMD. Sums and columns fit in the 32 registers of a Cortex-M4F.
@@ -65,11 +69,7 @@ impl Lanes for Narrow {
         if columns <= 2 {
             return few_sums(factors, panel, columns);
         }
-        let mut sums = Self::ZERO;
-        for (factor, columns) in factors.iter().zip(panel) {
-            sums.add_product(*factor, columns);
-        }
-        sums
+        all_sums(factors, panel)
     }
 }
 
@@ -93,42 +93,39 @@ impl Lanes for Wide {
             *sum += factor * column;
         }
     }
-
-    #[inline(always)]
-    fn block_sums(factors: &[f32], panel: &Panel<Self>, _: usize) -> Self {
-        let mut sums = Self::ZERO;
-        for (factor, columns) in factors.iter().zip(panel) {
-            sums.add_product(*factor, columns);
-        }
-        sums
-    }
 }
 
 /// Columns of a tile for each term of a block.
 pub type Panel<L> = [L; BLOCK];
 
-/// One operand of a product: rows of factors.
+/// The operand of a product whose rows are read one at a time.
 pub trait Rows {
     /// Returns `count` factors of row `row`, starting at term `first`. `count` is at most [`BLOCK`]. The factors may be
     /// written into `buffer`.
     fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32];
+}
 
-    /// Returns true if [`block`](Self::block) returns factors in place.
+/// The operand of a product whose columns are the lanes.
+pub trait Columns {
+    /// Writes the panel of these columns.
+    fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>);
+
+    /// Returns the columns as contiguous rows, if they are.
     #[inline(always)]
-    fn is_in_place(&self) -> bool {
-        false
+    fn contiguous(&self) -> Option<Strided<'_>> {
+        None
     }
+}
 
-    /// Writes the panel that has these rows as columns.
-    #[inline(always)]
-    fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
-        let mut buffer = [0.0f32; BLOCK];
-        for lane in 0..place.columns {
-            let factors = self.block(place.column.wrapping_add(lane), place.term, place.terms, &mut buffer);
-            for (lanes, factor) in panel.iter_mut().zip(factors) {
-                if let Some(lane) = lanes.as_mut().get_mut(lane) {
-                    *lane = *factor;
-                }
+/// Writes the panel that has `rows` as columns.
+#[inline(always)]
+pub fn pack_rows<L: Lanes>(rows: &impl Rows, place: PanelRange, panel: &mut Panel<L>) {
+    let mut buffer = [0.0f32; BLOCK];
+    for lane in 0..place.columns {
+        let factors = rows.block(place.column.wrapping_add(lane), place.term, place.terms, &mut buffer);
+        for (lanes, factor) in panel.iter_mut().zip(factors) {
+            if let Some(lane) = lanes.as_mut().get_mut(lane) {
+                *lane = *factor;
             }
         }
     }
@@ -156,38 +153,30 @@ impl Rows for Strided<'_> {
         }
         buffer
     }
+}
 
-    #[inline(always)]
-    fn is_in_place(&self) -> bool {
-        self.term_stride == 1
-    }
-
+impl Columns for Strided<'_> {
     #[inline(always)]
     fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
         let Self { x, row_stride, term_stride } = *self;
-        let start = place.term.wrapping_mul(term_stride).wrapping_add(place.column.wrapping_mul(row_stride));
-        if row_stride == 1 {
-            let mut at = start;
-            for lanes in panel.iter_mut().take(place.terms) {
-                let rest = x.get(at..).unwrap_or_default();
-                match L::first_of(rest) {
-                    // The lanes after the last column read other elements of `x`. Their sums are not used.
-                    Some(columns) => *lanes = *columns,
-                    None => lanes.as_mut().iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
-                }
-                at = at.wrapping_add(term_stride);
-            }
-            return;
+        if row_stride != 1 {
+            return pack_rows(self, place, panel);
         }
-        for lane in 0..place.columns {
-            let from = start.wrapping_add(lane.wrapping_mul(row_stride));
-            let line = x.get(from..).unwrap_or_default().iter().step_by(term_stride.max(1));
-            for (lanes, x) in panel.iter_mut().take(place.terms).zip(line) {
-                if let Some(lane) = lanes.as_mut().get_mut(lane) {
-                    *lane = *x;
-                }
+        let mut at = place.term.wrapping_mul(term_stride).wrapping_add(place.column);
+        for lanes in panel.iter_mut().take(place.terms) {
+            let rest = x.get(at..).unwrap_or_default();
+            match L::first_of(rest) {
+                // The lanes after the last column read other elements of `x`. Their sums are not used.
+                Some(columns) => *lanes = *columns,
+                None => lanes.as_mut().iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
             }
+            at = at.wrapping_add(term_stride);
         }
+    }
+
+    #[inline(always)]
+    fn contiguous(&self) -> Option<Strided<'_>> {
+        (self.term_stride == 1).then_some(*self)
     }
 }
 
@@ -228,6 +217,16 @@ pub fn product<L: Lanes>(
             }
         }
     }
+}
+
+/// Returns the sums of all columns over a block of `factors`.
+#[inline(always)]
+fn all_sums<L: Lanes>(factors: &[f32], panel: &Panel<L>) -> L {
+    let mut sums = L::ZERO;
+    for (factor, columns) in factors.iter().zip(panel) {
+        sums.add_product(*factor, columns);
+    }
+    sums
 }
 
 /// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes are 0.

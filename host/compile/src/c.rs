@@ -145,8 +145,7 @@ impl Writer<'_> {
 
     fn steps(&mut self, schedule: &Schedule) -> String {
         let step = |step: &crate::schedule::Step| {
-            let reads = step.reads.iter().filter(|read| !step.overwrites(read));
-            let reads: Vec<String> = reads.map(|read| self.read(*read)).collect();
+            let reads: Vec<String> = step.kept_reads().map(|read| self.read(*read)).collect();
             let call = self.library.call(step, &reads, &self.read(step.write));
             format!("  /* {} */\n  {}\n", c_comment(&step.node), call.replace("\n        ", "\n  "))
         };

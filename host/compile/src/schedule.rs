@@ -158,14 +158,14 @@ fn overwritten(kernel: &Kernel) -> Option<usize> {
 }
 
 impl Step {
-    /// Returns true if the step overwrites this operand.
-    pub(crate) fn overwrites(&self, read: &Operand) -> bool {
-        *read == self.write
+    /// Returns the operands that the step does not overwrite.
+    pub(crate) fn kept_reads(&self) -> impl Iterator<Item = &Operand> {
+        self.reads.iter().filter(|read| **read != self.write)
     }
 
     /// Returns true if the step overwrites an operand.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.reads.iter().any(|read| self.overwrites(read))
+        self.reads.contains(&self.write)
     }
 }
 

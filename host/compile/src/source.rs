@@ -115,7 +115,7 @@ impl Writer<'_> {
         let write = step.write;
         let mut cut: Vec<Operand> = vec![];
         let mut reads = vec![];
-        for read in step.reads.iter().filter(|read| !step.overwrites(read)) {
+        for read in step.kept_reads() {
             let is_beside = read.source == Source::Memory && read.kind == write.kind && read.len > 0;
             if !is_beside {
                 reads.push(self.read(*read, ""));

@@ -2,8 +2,7 @@
 
 use super::line;
 use crate::product::side_by_side;
-use crate::sum::BLOCK;
-use crate::tile::{Lanes, Panel, PanelRange, Rows, Strided};
+use crate::tile::{Columns, Lanes, Panel, PanelRange, Strided};
 use crate::window::{Window, split};
 use crate::{Error, check};
 
@@ -70,70 +69,36 @@ fn of_outputs<L: Lanes>(
     side_by_side::<L>(positions, (&dy, rows, columns), (&taps, columns, 1), out);
 }
 
-/// Image elements under the taps of a kernel. A row is `(channel, tap)`, a term is a window.
+/// Image elements under the taps of a kernel. A column is `(channel, tap)`, a term is a window.
 struct Taps<'a> {
     window: &'a Window,
     image: &'a [f32],
 }
 
-impl Taps<'_> {
-    /// Passes `count` elements of row `row`, starting at term `first`, to `take`.
-    #[inline(always)]
-    fn each(&self, row: usize, first: usize, count: usize, mut take: impl FnMut(f32)) {
-        let [height, width] = self.window.axes;
-        let (channel, tap) = split(row, self.window.taps());
-        let (i, j) = split(tap, width.kernel);
-        let image = self.image.get(channel.wrapping_mul(self.window.area())..).unwrap_or_default();
-        let (mut y, mut x) = split(first, width.output);
-        let mut rest = count;
-        while rest > 0 {
-            let count = width.output.wrapping_sub(x).clamp(1, rest);
-            let row = line(self.window, image, height.at(y, i));
-            let mut at = width.at(x, j);
-            for _ in 0..count {
-                take(row.get(at).copied().unwrap_or(0.0));
-                at = at.wrapping_add(width.stride);
-            }
-            rest = rest.wrapping_sub(count);
-            (y, x) = (y.wrapping_add(1), 0);
-        }
-    }
-}
-
-impl Rows for Taps<'_> {
-    #[inline(always)]
-    fn block<'b>(&'b self, row: usize, first: usize, count: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32] {
-        let buffer = buffer.get_mut(..count).unwrap_or_default();
-        let mut values = buffer.iter_mut();
-        self.each(
-            row,
-            first,
-            count,
-            #[inline(always)]
-            |value| {
-                if let Some(out) = values.next() {
-                    *out = value;
-                }
-            },
-        );
-        buffer
-    }
-
+impl Columns for Taps<'_> {
     #[inline(always)]
     fn pack<L: Lanes>(&self, place: PanelRange, panel: &mut Panel<L>) {
+        let [height, width] = self.window.axes;
         for lane in 0..place.columns {
-            let mut lanes = panel.iter_mut();
-            self.each(
-                place.column.wrapping_add(lane),
-                place.term,
-                place.terms,
-                #[inline(always)]
-                |value| {
-                    if let Some(out) = lanes.next().and_then(|lanes| lanes.as_mut().get_mut(lane)) {
-                        *out = value;
+            let (channel, tap) = split(place.column.wrapping_add(lane), self.window.taps());
+            let (i, j) = split(tap, width.kernel);
+            let image = self.image.get(channel.wrapping_mul(self.window.area())..).unwrap_or_default();
+            let (mut y, mut x) = split(place.term, width.output);
+            let mut rest = panel.get_mut(..place.terms).unwrap_or_default();
+            // One row of windows at a time.
+            while !rest.is_empty() {
+                let count = width.output.wrapping_sub(x).clamp(1, rest.len());
+                let Some((here, behind)) = rest.split_at_mut_checked(count) else { break };
+                let row = line(self.window, image, height.at(y, i));
+                let mut at = width.at(x, j);
+                for lanes in here {
+                    if let Some(value) = lanes.as_mut().get_mut(lane) {
+                        *value = row.get(at).copied().unwrap_or(0.0);
                     }
-                },
-            );
+                    at = at.wrapping_add(width.stride);
+                }
+                (rest, y, x) = (behind, y.wrapping_add(1), 0);
+            }
         }
     }
 }
