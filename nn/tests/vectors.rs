@@ -4,7 +4,7 @@
 #[path = "../vectors/player.rs"]
 mod player;
 
-use player::{FUNCTIONS, KernelVector, LONGEST, functions, play};
+use player::{FUNCTIONS, KernelVector, LONGEST, PART, functions, play, play_in_parts};
 
 /// Number of forms of each kernel.
 fn forms(name: &str) -> usize {
@@ -32,6 +32,10 @@ fn kernels_have_recorded_bits() {
         match play(&vector, &mut [0.0; LONGEST], usize::MAX) {
             Ok(count) => assert_eq!(count, forms(name), "{name} {sizes:?}"),
             Err((form, at, got)) => panic!("{name} {sizes:?}, form {form}, entry {at}: {got:e}, not {:e}", output[at]),
+        }
+        if name == "kernel_grad" {
+            let mut part = [0.0; PART];
+            assert!(matches!(play_in_parts(&vector, &mut part), Ok(entries) if entries == output.len()), "{sizes:?}");
         }
         played += 1;
     }

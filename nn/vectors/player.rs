@@ -1,7 +1,7 @@
 // Runs all forms of kernels on recorded vectors, in memory of the caller. The crate's tests run it on systems with an
 // OS, and `firmware-examples/vectors` on boards.
 
-use damper_nn::convolution::{KernelStrides, forward, kernel_grad, transposed};
+use damper_nn::convolution::{KernelStrides, forward, kernel_grad, kernel_grad_in_parts, transposed};
 use damper_nn::elementwise::{Binary, Unary, binary, unary};
 use damper_nn::pool::{average_pool, max_pool};
 use damper_nn::product::{Product, product};
@@ -19,6 +19,8 @@ pub struct KernelVector<'a> {
 
 /// Maximum number of output entries.
 pub const LONGEST: usize = 3150;
+/// Maximum number of entries of one output's kernel gradient.
+pub const PART: usize = 630;
 /// Maximum number of integers and of zero points of a quantised weight.
 const INTEGERS: usize = 2100;
 const ROWS: usize = 128;
@@ -37,12 +39,41 @@ pub fn play(vector: &KernelVector<'_>, memory: &mut [f32], most: usize) -> Resul
         }
         for (at, want) in vector.output.iter().enumerate() {
             let got = out.get(place(vector, form, at)).copied().unwrap_or(f32::NAN);
-            if !(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()) {
+            if !same(got, *want) {
                 return Err((form, at, got));
             }
         }
         form += 1;
     }
+}
+
+/// Computes a recorded `kernel_grad` in parts that fit `part`, less memory than its output takes. Returns the number of
+/// entries that it compared: 0 if the vector is of another kernel.
+// Not inlined, as the families below.
+#[inline(never)]
+pub fn play_in_parts(vector: &KernelVector<'_>, part: &mut [f32]) -> Result<usize, VectorMismatch> {
+    let ("kernel_grad", Some(window), &[dy, x]) = (vector.name, window(vector.sizes), vector.operands) else {
+        return Ok(0);
+    };
+    let (mut at, mut mismatch) = (0, None);
+    let played = kernel_grad_in_parts::<Narrow>(&window, dy, x, part, |part| {
+        for got in part {
+            if !vector.output.get(at).is_some_and(|want| same(*got, *want)) {
+                mismatch.get_or_insert((0, at, *got));
+            }
+            at += 1;
+        }
+    });
+    match (played, mismatch) {
+        (_, Some(mismatch)) => Err(mismatch),
+        (Ok(()), None) if at == vector.output.len() => Ok(at),
+        _ => Ok(0),
+    }
+}
+
+/// Returns true if two values have the same bits, or both are NaN.
+fn same(got: f32, want: f32) -> bool {
+    got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
 }
 
 /// Returns the index of output entry `at` in the result of a form.
