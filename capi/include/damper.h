@@ -191,7 +191,7 @@ enum {
    */
   DAMPER_STATUS_RANGE = 24,
   /**
-   * The run has no key.
+   * The run has no key, or its generator failed.
    */
   DAMPER_STATUS_NO_KEY = 25,
   /**
@@ -253,7 +253,11 @@ enum {
   /**
    * The flash does not store what is written.
    */
-  DAMPER_STATUS_WORN = 40
+  DAMPER_STATUS_WORN = 40,
+  /**
+   * The key repeats one word, or the generator wrote nothing or repeats words: see `damper_set_fresh_key`.
+   */
+  DAMPER_STATUS_DEAD_GENERATOR = 41
 };
 
 /**
@@ -464,6 +468,12 @@ typedef struct {
    */
   float max;
 } damper_interval;
+
+/**
+ * Fills `bytes`, `len` of them, with true randomness. Returns 0 only when every byte is written. The function must not
+ * jump or throw out of the call.
+ */
+typedef int (*damper_fill)(void *context, uint8_t *bytes, uint32_t len);
 
 /**
  * A record that survives a restart.
@@ -881,10 +891,20 @@ damper_status damper_choose_quantile(damper_run *run,
 /**
  * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run only. Use the same key after a
  * restart, because the ledger's numbers record which of its noise was used. The key is as secret as the data.
- * `damper_run_close` wipes the run's copy. The bytes at `key` stay unchanged, and the caller must erase them.
+ * `damper_run_close` wipes the run's copy. The bytes at `key` stay unchanged, and the caller must erase them. Eight
+ * equal words give `DAMPER_STATUS_DEAD_GENERATOR`. `damper_set_fresh_key` tests a generator.
  */
 DAMPER_MUST_USE
 damper_status damper_set_key(damper_run *run, const uint8_t *key);
+
+/**
+ * Takes a fresh key for a private run from a generator of true randomness: calls `fill` twice, each time for 32 bytes.
+ * The first draw is the key. A generator that writes nothing, or not every byte, or repeats words within a draw or in
+ * both, gives no key: `DAMPER_STATUS_DEAD_GENERATOR`. One that gives the same words at each boot is not noticed. A run
+ * may take another key after each restart, if its ledger survives. Both draws are wiped.
+ */
+DAMPER_MUST_USE
+damper_status damper_set_fresh_key(damper_run *run, damper_fill fill, void *context);
 
 /**
  * Makes the run a simulation. The seed is known, so none of its releases is private.

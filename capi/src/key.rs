@@ -3,7 +3,12 @@
 use crate::ffi::{self, IdleRef};
 use crate::memory::{Head, Phase, Run};
 use crate::status::{FfiResult, Status, status};
-use damper_core::noise::{ChaCha20, Generator, Key};
+use core::ffi::{c_int, c_void};
+use damper_core::noise::{ChaCha20, FreshKeyError, Generator, Key};
+
+/// Fills `bytes`, `len` of them, with true randomness. Returns 0 only when every byte is written. The function must not
+/// jump or throw out of the call.
+pub type Fill = Option<unsafe extern "C" fn(context: *mut c_void, bytes: *mut u8, len: u32) -> c_int>;
 
 unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> FfiResult<ChaCha20>) -> FfiResult {
     // SAFETY: the caller's contract.
@@ -14,16 +19,42 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> FfiResult<ChaCha20>) ->
 
 /// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run only. Use the same key after a
 /// restart, because the ledger's numbers record which of its noise was used. The key is as secret as the data.
-/// `damper_run_close` wipes the run's copy. The bytes at `key` stay unchanged, and the caller must erase them.
+/// `damper_run_close` wipes the run's copy. The bytes at `key` stay unchanged, and the caller must erase them. Eight
+/// equal words give `DAMPER_STATUS_DEAD_GENERATOR`. `damper_set_fresh_key` tests a generator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {
         // SAFETY: the contract of the header.
-        let mut key = *unsafe { ffi::lend::<[u8; 32]>(head, key.cast()) }?;
-        Ok(ChaCha20::from_key(Key::from_bytes(&mut key)))
+        let key = unsafe { ffi::lend::<[u8; 32]>(head, key.cast()) }?;
+        if key.windows(5).all(|bytes| bytes.first() == bytes.last()) {
+            return Err(Status::DeadGenerator);
+        }
+        Ok(ChaCha20::from_key(Key::from_bytes(&mut { *key })))
     };
     // SAFETY: the contract of the header.
     status(unsafe { set(run, make) })
+}
+
+/// Takes a fresh key for a private run from a generator of true randomness: calls `fill` twice, each time for 32 bytes.
+/// The first draw is the key. A generator that writes nothing, or not every byte, or repeats words within a draw or in
+/// both, gives no key: `DAMPER_STATUS_DEAD_GENERATOR`. One that gives the same words at each boot is not noticed. A run
+/// may take another key after each restart, if its ledger survives. Both draws are wiped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_set_fresh_key(run: *mut Run, fill: Fill, context: *mut c_void) -> Status {
+    // Before the run is borrowed, because `fill` may call its functions.
+    let key = fill.ok_or(Status::Null).and_then(|fill| {
+        // SAFETY: the contract of the type: `fill` writes only the bytes that it is given.
+        Key::fresh(|bytes| match unsafe { fill(context, bytes.as_mut_ptr(), 32) } {
+            0 => Ok(()),
+            _ => Err(Status::NoKey),
+        })
+        .map_err(|error| match error {
+            FreshKeyError::Fill(status) => status,
+            FreshKeyError::Dead => Status::DeadGenerator,
+        })
+    });
+    // SAFETY: the contract of the header.
+    status(key.and_then(|key| unsafe { set(run, |_| Ok(ChaCha20::from_key(key))) }))
 }
 
 /// Makes the run a simulation. The seed is known, so none of its releases is private.

@@ -30,7 +30,7 @@ pub enum Status {
     Order = 23,
     /// A number is out of its range: `damper_last_error` names it and its range.
     Range = 24,
-    /// The run has no key.
+    /// The run has no key, or its generator failed.
     NoKey = 25,
     /// The run has no store for its ledger.
     NoStore = 26,
@@ -62,10 +62,12 @@ pub enum Status {
     Occupied = 39,
     /// The flash does not store what is written.
     Worn = 40,
+    /// The key repeats one word, or the generator wrote nothing or repeats words: see `damper_set_fresh_key`.
+    DeadGenerator = 41,
 }
 
 /// All statuses, for tables.
-const ALL: [(Status, &CStr, &CStr); 27] = [
+const ALL: [(Status, &CStr, &CStr); 28] = [
     (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
     (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
     (Status::Null, c"DAMPER_STATUS_NULL", c"a pointer is null"),
@@ -101,6 +103,11 @@ const ALL: [(Status, &CStr, &CStr); 27] = [
     (Status::Blank, c"DAMPER_STATUS_BLANK", c"there is no journal in the flash: not provisioned, or erased"),
     (Status::Occupied, c"DAMPER_STATUS_OCCUPIED", c"a region that is to be provisioned must be erased"),
     (Status::Worn, c"DAMPER_STATUS_WORN", c"the flash does not keep what is written"),
+    (
+        Status::DeadGenerator,
+        c"DAMPER_STATUS_DEAD_GENERATOR",
+        c"the random generator wrote nothing or repeats words: there is no key",
+    ),
 ];
 
 fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'static CStr) -> *const c_char {

@@ -38,6 +38,7 @@ fn c_tests_cover_every_function() {
     let header = read("include/damper.h");
     let tests = [
         "tests/c/misuse.c",
+        "tests/c/key.c",
         "tests/c/charges.c",
         "tests/c/resume.c",
         "tests/c/journal.c",
@@ -72,6 +73,12 @@ fn the_self_test_finds_other_modes() {
 #[test]
 fn misuse_is_answered_and_changes_nothing() {
     let Some(said) = run_c("misuse", &["tests/c/misuse.c"]) else { return };
+    assert_eq!(said, "");
+}
+
+#[test]
+fn dead_generators_give_no_key() {
+    let Some(said) = run_c("key", &["tests/c/key.c"]) else { return };
     assert_eq!(said, "");
 }
 

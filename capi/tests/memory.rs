@@ -12,10 +12,11 @@ mod c;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Returns every C program of the tests, by name, with its sources.
-fn programs() -> [(&'static str, Vec<String>); 8] {
+fn programs() -> [(&'static str, Vec<String>); 9] {
     [
         ("fresh", vec!["tests/c/fresh.c".to_owned()]),
         ("misuse", vec!["tests/c/misuse.c".to_owned()]),
+        ("key", vec!["tests/c/key.c".to_owned()]),
         ("charges", vec!["tests/c/charges.c".to_owned()]),
         ("resume", vec!["tests/c/resume.c".to_owned()]),
         ("journal", vec!["tests/c/journal.c".to_owned()]),

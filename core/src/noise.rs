@@ -10,10 +10,11 @@ mod correlated;
 pub(crate) mod discrete_gaussian;
 mod erase;
 mod generator;
+mod key;
 pub(crate) mod sealed;
 mod xoshiro;
 
-pub use chacha::{ChaCha20, Key, Stream};
+pub use chacha::{ChaCha20, Stream};
 pub use continuous_gaussian::ContinuousGaussian;
 pub use correlated::{
     AnyCorrelation, Banded, Bands, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord,
@@ -21,6 +22,7 @@ pub use correlated::{
 };
 pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};
+pub use key::{DeadGenerator, FreshKeyError, Key};
 pub use xoshiro::{FastStream, Xoshiro};
 
 /// Generator of a private run, in the fastest form for this target: [`ChaCha20`].

@@ -12,98 +12,10 @@
 
 use super::erase::erase;
 use super::generator::{Address, Generator, Purpose};
+use super::key::Key;
 use super::sealed;
 use core::convert::Infallible;
 use damper_access::Unreleased;
-use zeroize::optimization_barrier;
-
-/// A 256-bit secret that determines every random number of a run. It is as secret as the data.
-///
-/// It has neither `Clone` nor `Debug`. Its only accessor, [`ChaCha20::key_words`], takes [`Unreleased`]. Dropping it
-/// erases it.
-///
-/// # A fresh key at each boot
-///
-/// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key is stored in flash. The guarantee is
-/// the same:
-///
-/// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which contains the step number.
-/// 2. A [`Ledger`](crate::accounting::Ledger) with a store that survives restarts gives each step number once, if only
-///    one ledger uses the store at a time. A [`RenyiFilter`](crate::accounting::RenyiFilter) numbers its steps from
-///    2³¹, and releases of held-out sums have a purpose of their own. Two released sums of one purpose therefore have
-///    different numbers. Under one key they share no word.
-/// 3. Under two fresh keys they share no word either. Streams of independent keys are independent, up to an attacker's
-///    advantage against ChaCha20, and the probability 2⁻²⁵⁶ that two keys are equal.
-/// 4. By 2 and 3, the noise and the batch of each step are independent of those of every other step. Composition of
-///    steps requires no more. It may be public at which steps the key changed, if restarts do not depend on unreleased
-///    data. A watchdog that trips on one sample reveals it, with any key.
-///
-/// Two boots with the same key do not repeat noise either, because by 2 their step numbers differ.
-///
-/// A fresh key needs true randomness at each boot, and the run is not reproducible from one key. If the store is lost,
-/// the charges are lost too. The noise stays independent under a fresh key, but the new ledger lacks the earlier
-/// releases.
-pub struct Key([u32; 8]);
-
-impl Key {
-    /// Creates a key from 32 bytes of true randomness, of the operating system or of a hardware generator. Erases
-    /// `bytes`.
-    #[must_use]
-    pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
-        let key = Self::of(bytes);
-        for byte in bytes.iter_mut() {
-            // Byte by byte: on boards, `fill` would link 208 bytes of code that nothing else uses.
-            *byte = 0;
-            optimization_barrier(byte);
-        }
-        key
-    }
-
-    /// Creates a key from 32 bytes that `fill` writes. They must be true randomness, of the operating system or of a
-    /// hardware generator.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `fill` fails.
-    pub fn fresh<E>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
-        let mut bytes = [0; 32];
-        let filled = fill(&mut bytes);
-        // Even if `fill` failed halfway, because this erases the bytes.
-        let key = Self::from_bytes(&mut bytes);
-        filled.map(|()| key)
-    }
-
-    /// Derives the key of run number `run`, for a device that stores one secret. The key is the first 32 bytes of
-    /// ChaCha20's stream under the secret, at an address of its own. Keys of different runs are independent of each
-    /// other, and reveal nothing about the secret.
-    ///
-    /// Use each run number once, except to continue a run with its ledger. Two ledgers under one key give the same step
-    /// numbers.
-    #[must_use]
-    pub fn derive(secret: &Self, run: u64) -> Self {
-        let generator = ChaCha20::<1> { key: Self(secret.0), private: true };
-        let mut stream =
-            generator.stream(Address { purpose: Purpose::RunKey, step: run as u32, chunk: (run >> 32) as u32 });
-        let mut key = Self([0; 8]);
-        key.0.fill_with(|| stream.next_word());
-        key
-    }
-
-    fn of(bytes: &[u8; 32]) -> Self {
-        let mut key = Self([0; 8]);
-        for (word, bytes) in key.0.iter_mut().zip(bytes.chunks_exact(4)) {
-            // Little-endian: the last byte is the highest.
-            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        }
-        key
-    }
-}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        erase(&mut self.0);
-    }
-}
 
 /// Addressed generator over ChaCha20. `BLOCKS` is the number of 64-byte blocks that it computes at once.
 pub struct ChaCha20<const BLOCKS: usize = 1> {
@@ -133,6 +45,24 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
     #[must_use]
     pub fn key_words(&self, _: Unreleased) -> &[u32; 8] {
         &self.key.0
+    }
+}
+
+impl Key {
+    /// Derives the key of run number `run`, for a device that stores one secret. The key is the first 32 bytes of
+    /// ChaCha20's stream under the secret, at an address of its own. Keys of different runs are independent of each
+    /// other, and reveal nothing about the secret.
+    ///
+    /// Use each run number once, except to continue a run with its ledger. Two ledgers under one key give the same step
+    /// numbers.
+    #[must_use]
+    pub fn derive(secret: &Self, run: u64) -> Self {
+        let generator = ChaCha20::<1>::from_key(Self(secret.0));
+        let mut stream =
+            generator.stream(Address { purpose: Purpose::RunKey, step: run as u32, chunk: (run >> 32) as u32 });
+        let mut key = Self([0; 8]);
+        key.0.fill_with(|| stream.next_word());
+        key
     }
 }
 
@@ -175,7 +105,7 @@ pub struct Stream<'a, const BLOCKS: usize> {
 
 impl<const BLOCKS: usize> Stream<'_, BLOCKS> {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn next_word(&mut self) -> u32 {
+    pub(super) fn next_word(&mut self) -> u32 {
         if self.next == 16 * BLOCKS {
             self.refill();
         }
@@ -357,6 +287,19 @@ mod tests {
         }
     }
 
+    /// First block of RFC 8439 at counter 0 and nonce (8, low half, high half), computed by another program.
+    #[test]
+    fn derived_key_is_chacha20_of_the_run() {
+        let mut secret = [0; 32];
+        for (i, byte) in secret.iter_mut().enumerate() {
+            *byte = i as u8;
+        }
+        let key = Key::derive(&Key::from_bytes(&mut secret), 0x0123_4567_89ab_cdef);
+        let expected =
+            [0x71d1_f46f, 0xd0d8_7a07, 0x77a5_7198, 0x15ab_7142, 0x414a_e0dd, 0x7622_8b89, 0xbe0e_cb77, 0x06be_d121];
+        assert_eq!(key.0, expected);
+    }
+
     // The words of the key give the same stream in another generator.
     #[test]
     fn key_words_are_those_of_the_key() {
@@ -377,28 +320,5 @@ mod tests {
             assert_eq!(word, four.next_u32());
             assert_eq!(word, sixteen.next_u32());
         }
-    }
-
-    /// First block of RFC 8439 at counter 0 and nonce (8, low half, high half), computed by another program.
-    #[test]
-    fn derived_key_is_chacha20_of_the_run() {
-        let mut secret = [0; 32];
-        for (i, byte) in secret.iter_mut().enumerate() {
-            *byte = i as u8;
-        }
-        let key = Key::derive(&Key::from_bytes(&mut secret), 0x0123_4567_89ab_cdef);
-        let expected =
-            [0x71d1_f46f, 0xd0d8_7a07, 0x77a5_7198, 0x15ab_7142, 0x414a_e0dd, 0x7622_8b89, 0xbe0e_cb77, 0x06be_d121];
-        assert_eq!(key.0, expected);
-    }
-
-    #[test]
-    fn fresh_key_is_what_was_filled() {
-        let key = Key::fresh(|bytes| {
-            bytes.fill(7);
-            Ok::<_, ()>(())
-        });
-        assert_eq!(key.map_or([0; 8], |key| key.0), [0x0707_0707; 8]);
-        assert!(Key::fresh(|_| Err(())).is_err());
     }
 }

@@ -34,7 +34,7 @@ pub fn run() -> bool {
 /// Most entries of an output of quantised kernels, which also need memory for their weights.
 const SHORT: usize = 560;
 
-/// Entries of an output that 16 KB of RAM hold beside a kernel's frame. Gradients of this length are computed in parts.
+/// Number of entries from which a gradient is computed in parts if there are 16 KB of RAM: a kernel takes the rest.
 const LITTLE_RAM: usize = 2400;
 
 /// Forms of a kernel: narrow and wide.

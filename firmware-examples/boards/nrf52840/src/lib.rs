@@ -38,14 +38,17 @@ pub async fn run(chip: Chip) {
     let Chip { nvmc, rng, button, mut dcb, mut dwt } = chip;
     dcb.enable_trace();
     dwt.enable_cycle_counter();
+    let mut rng = Rng::new_blocking(rng);
+    // Slower, and without the bias of the raw bits.
+    rng.set_bias_correction(true);
     let key = Key::fresh(|bytes| {
-        let mut rng = Rng::new_blocking(rng);
-        // Slower, and without the bias of the raw bits.
-        rng.set_bias_correction(true);
         rng.blocking_fill_bytes(bytes);
         Ok::<_, Infallible>(())
     });
-    let Ok(key) = key;
+    let Ok(key) = key else {
+        defmt::error!("the random generator is dead");
+        return;
+    };
     let board = Board {
         flash: &RefCell::new(Nvmc::new(nvmc)),
         from: REGION,

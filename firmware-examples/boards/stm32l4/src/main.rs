@@ -36,14 +36,18 @@ async fn training(
 ) {
     dcb.enable_trace();
     dwt.enable_cycle_counter();
-    let mut seed = [0; 32];
+    let (mut draws, mut rng) = ([[0; 32]; 2], Rng::new(rng, Irqs));
     // The generator tests its clock and its bits itself. Without a key the program does not train.
-    let filled = Rng::new(rng, Irqs).async_fill_bytes(&mut seed).await;
-    let Ok(key) = Key::fresh(|bytes| filled.map(|()| *bytes = seed)) else {
+    let mut filled = Ok(());
+    for bytes in &mut draws {
+        filled = filled.and(rng.async_fill_bytes(bytes).await);
+    }
+    // Erases the draws, also if one failed.
+    let key = Key::from_draws(&mut draws);
+    let (Ok(key), Ok(())) = (key, filled) else {
         defmt::error!("the random generator failed");
         return;
     };
-    let _ = Key::from_bytes(&mut seed); // Erases the copy.
     let board = Board {
         flash: &RefCell::new(Corrected(Flash::new_blocking(flash))),
         from: REGION,
