@@ -14,7 +14,8 @@ use zeroize::optimization_barrier;
 /// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key is stored in flash. The guarantee is
 /// the same:
 ///
-/// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which contains the step number.
+/// 1. A word of noise or of sampling is a function of the key and of an [`Address`](super::Address), which contains the
+///    step number.
 /// 2. A [`Ledger`](crate::accounting::Ledger) with a store that survives restarts gives each step number once, if only
 ///    one ledger uses the store at a time. A [`RenyiFilter`](crate::accounting::RenyiFilter) numbers its steps from
 ///    2³¹, and releases of held-out sums have a purpose of their own. Two released sums of one purpose therefore have
