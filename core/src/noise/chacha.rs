@@ -105,7 +105,7 @@ pub struct Stream<'a, const BLOCKS: usize> {
 
 impl<const BLOCKS: usize> Stream<'_, BLOCKS> {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn next_word(&mut self) -> u32 {
+    fn next_word(&mut self) -> u32 {
         if self.next == 16 * BLOCKS {
             self.refill();
         }

@@ -73,26 +73,20 @@ impl Key {
     /// randomness fails this test by chance once in 2²⁷ keys. **The test does not find a generator that gives the same
     /// words at each boot**, nor one of little entropy. Only its own health tests find those.
     pub fn from_draws(draws: &mut [[u8; 32]; 2]) -> Result<Self, DeadGenerator> {
-        let mut words = [0u32; 16];
-        for (word, bytes) in words.iter_mut().zip(draws.as_flattened().chunks_exact(4)) {
-            *word = le_word(bytes);
-        }
-        let [before, after] = [words.iter(), words.iter()];
-        let [first, second] = [words.iter(), words.iter()];
-        // All words are compared, so the time does not depend on them.
-        let repeats = before.zip(after.skip(1)).chain(first.zip(second.skip(8)));
-        let dead = repeats.fold(false, |dead, (one, other)| dead | (one == other));
-        erase(&mut words);
         let [first, second] = draws;
-        let key = Self::from_bytes(first);
-        drop(Self::from_bytes(second));
-        if dead { Err(DeadGenerator) } else { Ok(key) }
+        let (first, second) = (Self::from_bytes(first), Self::from_bytes(second));
+        let words = first.0.iter().chain(&second.0);
+        let repeats = words.clone().zip(words.skip(1)).chain(first.0.iter().zip(&second.0));
+        // All words are compared, so the time does not depend on them.
+        let dead = repeats.fold(false, |dead, (one, other)| dead | (one == other));
+        if dead { Err(DeadGenerator) } else { Ok(first) }
     }
 
     pub(super) fn of(bytes: &[u8; 32]) -> Self {
         let mut key = Self([0; 8]);
         for (word, bytes) in key.0.iter_mut().zip(bytes.chunks_exact(4)) {
-            *word = le_word(bytes);
+            // Little-endian: the last byte is the highest.
+            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
         }
         key
     }
@@ -102,11 +96,6 @@ impl Drop for Key {
     fn drop(&mut self) {
         erase(&mut self.0);
     }
-}
-
-fn le_word(bytes: &[u8]) -> u32 {
-    // Little-endian: the last byte is the highest.
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
 /// The generator wrote nothing, or gave the same words again ([`Key::from_draws`]).
