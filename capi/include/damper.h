@@ -255,7 +255,7 @@ enum {
    */
   DAMPER_STATUS_WORN = 40,
   /**
-   * The key repeats one word, or the generator wrote nothing or repeats words: see `damper_set_fresh_key`.
+   * The key repeats one word, or the generator's words repeat or are 0: see `damper_set_fresh_key`.
    */
   DAMPER_STATUS_DEAD_GENERATOR = 41
 };
@@ -898,10 +898,12 @@ DAMPER_MUST_USE
 damper_status damper_set_key(damper_run *run, const uint8_t *key);
 
 /**
- * Takes a fresh key for a private run from a generator of true randomness: calls `fill` twice, each time for 32 bytes.
- * The first draw is the key. A generator that writes nothing, or not every byte, or repeats words within a draw or in
- * both, gives no key: `DAMPER_STATUS_DEAD_GENERATOR`. One that gives the same words at each boot is not noticed. A run
- * may take another key after each restart, if its ledger survives. Both draws are wiped.
+ * Takes a fresh key for a private run from a generator of true randomness: calls `fill` twice, each time for 32 zero
+ * bytes, or once if it fails (`DAMPER_STATUS_NO_KEY`). The first draw is the key. The generator is dead if two of the
+ * sixteen 32-bit words are equal or one is 0: `DAMPER_STATUS_DEAD_GENERATOR`. Single unwritten bytes, and a generator
+ * that gives the same words at each boot, are not noticed. `fill` may call functions of this run. After an error the
+ * run has the key that it had before, if any. A run may take another key after each restart, if its ledger survives.
+ * The buffers of both draws are wiped.
  */
 DAMPER_MUST_USE
 damper_status damper_set_fresh_key(damper_run *run, damper_fill fill, void *context);

@@ -13,8 +13,9 @@
 //!
 //! A run is one struct. Its fields are borrowed separately, each from the caller's pointer, never as a whole. The
 //! memory after the struct (sum, vectors, layers) is lent out once. `'static` stands for "until the run is closed or
-//! configured again", and both end every reference first. While the caller's callback runs, no reference to the head
-//! exists. A nested call reads only the head, and fails.
+//! configured again", and both end every reference first. While a store's callback runs, no reference to the head
+//! exists. A nested call reads only the head, and fails. A generator's callback runs before the run is borrowed, so
+//! calls in it are ordinary calls.
 
 pub(crate) mod journal;
 pub(crate) mod shard;

@@ -62,7 +62,7 @@ pub enum Status {
     Occupied = 39,
     /// The flash does not store what is written.
     Worn = 40,
-    /// The key repeats one word, or the generator wrote nothing or repeats words: see `damper_set_fresh_key`.
+    /// The key repeats one word, or the generator's words repeat or are 0: see `damper_set_fresh_key`.
     DeadGenerator = 41,
 }
 
@@ -106,7 +106,7 @@ const ALL: [(Status, &CStr, &CStr); 28] = [
     (
         Status::DeadGenerator,
         c"DAMPER_STATUS_DEAD_GENERATOR",
-        c"the random generator wrote nothing or repeats words: there is no key",
+        c"the random generator is dead: its words repeat or are 0",
     ),
 ];
 

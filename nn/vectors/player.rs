@@ -48,7 +48,7 @@ pub fn play(vector: &KernelVector<'_>, memory: &mut [f32], most: usize) -> Resul
 }
 
 /// Computes a recorded `kernel_grad` in parts that fit `part`, less memory than its output takes. Returns the number of
-/// entries that it compared: 0 if the vector is of another kernel.
+/// entries that it compared: 0 if the vector is of another kernel, or if the kernel fails.
 // Not inlined, as the families below.
 #[inline(never)]
 pub fn play_in_parts(vector: &KernelVector<'_>, part: &mut [f32]) -> Result<usize, VectorMismatch> {
@@ -56,6 +56,7 @@ pub fn play_in_parts(vector: &KernelVector<'_>, part: &mut [f32]) -> Result<usiz
         return Ok(0);
     };
     let (mut at, mut mismatch) = (0, None);
+    part.fill(f32::NAN);
     let played = kernel_grad_in_parts::<Narrow>(&window, dy, x, part, |part| {
         for got in part {
             if !vector.output.get(at).is_some_and(|want| same(*got, *want)) {

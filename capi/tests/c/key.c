@@ -1,8 +1,8 @@
-/* Keys that no live generator gives are refused, and leave the run without a key. */
+/* Keys that no live generator gives are refused, and give the run no key. */
 #include "run.h"
 
 /* What is wrong with the generator. */
-enum { LIVE, WRITES_NOTHING, WRITES_HALF, REPEATS_A_BYTE, REPEATS_ITS_DRAW, FAILS, FAULTS };
+enum { LIVE, WRITES_NOTHING, WRITES_HALF, ENDS_EARLY, REPEATS_A_BYTE, REPEATS_ITS_DRAW, FAILS, FAULTS };
 
 typedef struct {
   int fault, calls;
@@ -14,10 +14,11 @@ typedef struct {
 static int draw(void *context, uint8_t *bytes, uint32_t len) {
   generator *self = context;
   self->calls++;
-  self->in_call = damper_set_key(self->run, KEY);
+  if (self->run) self->in_call = damper_set_key(self->run, KEY);
   if (self->fault == REPEATS_ITS_DRAW) self->state = 1;
   if (self->fault == WRITES_NOTHING) len = 0;
   if (self->fault == WRITES_HALF) len /= 2;
+  if (self->fault == ENDS_EARLY && self->calls == 1) len -= 4;
   for (uint32_t i = 0; i < len; i++) {
     self->state = self->state * 1664525u + 1013904223u;
     bytes[i] = self->fault == REPEATS_A_BYTE ? 0xa5 : (uint8_t)(self->state >> 24);
@@ -49,15 +50,25 @@ int main(void) {
   }
   generator live = {.fault = LIVE, .run = run};
   IS(NULL, damper_set_fresh_key(NULL, draw, &live));
-  live.calls = 0;
+  /* A run without a key gets one. */
+  damper_run *keyless = configured(0);
+  live.run = NULL;
+  IS(NO_KEY, damper_is_private(keyless, &is_private));
+  OK(damper_set_fresh_key(keyless, draw, &live));
+  OK(damper_is_private(keyless, &is_private));
+  CHECK(is_private == 1);
+  OK(damper_run_close(keyless));
+  live = (generator){.fault = LIVE, .run = run};
   OK(damper_set_fresh_key(run, draw, &live));
   /* Two draws, and the run was free meanwhile. */
   CHECK(live.calls == 2);
   OK(live.in_call);
-  OK(damper_is_private(run, &is_private));
-  CHECK(is_private == 1);
+  /* A dead generator leaves the earlier key. */
+  live.fault = WRITES_NOTHING;
+  IS(DEAD_GENERATOR, damper_set_fresh_key(run, draw, &live));
   OK(damper_set_volatile_store(run));
   OK(damper_run_start(run));
+  live.fault = LIVE;
   IS(ORDER, damper_set_fresh_key(run, draw, &live));
   OK(damper_run_close(run));
   return 0;

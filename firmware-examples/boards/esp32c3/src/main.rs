@@ -38,7 +38,7 @@ async fn training(flash: FLASH<'static>, rng: RNG<'static>, adc: ADC1<'static>, 
     let key = Key::fresh(|bytes| Trng::try_new().map(|generator| generator.read(bytes)));
     drop(source);
     let Ok(key) = key else {
-        defmt::error!("the random generator has no source of noise");
+        defmt::error!("the random generator is dead, or has no source of noise");
         return;
     };
     let board = Board {
