@@ -12,15 +12,14 @@ pub mod embed;
 mod session;
 
 use args::flags::number::number32;
-use args::given::Fault;
-use clap::error::ErrorKind;
+use args::given::{Fault, Runs};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
 use session::output::{
     Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain, plain_text,
-    plain_with_tips, say_of_data, warn,
+    plain_with_tips, say, say_default, say_of_data, warn,
 };
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -44,6 +43,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     args::flags::register(&Cli::command());
     let in_json = args.iter().any(|arg| arg == "--json");
+    match args::help::asked(&args, &built()) {
+        None => {}
+        Some(Ok(help)) => {
+            return answer(&help).map_or_else(|failure| ExitCode::from(failure.say(false)), |()| ExitCode::SUCCESS);
+        }
+        Some(Err(problem)) => return ExitCode::from(Failure::usage(problem).say(in_json)),
+    }
     let (in_json, result) = match parse(&args) {
         Ok(command) => (in_json || command.answers_in_json(), run(command)),
         Err(Fault::Failure(failure)) => (in_json, Err(failure)),
@@ -55,20 +61,17 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Makes the required arguments of a run optional on the command line, because a file may have them.
-fn optional(cli: clap::Command) -> clap::Command {
-    let optional = |command: clap::Command| command.mut_args(|arg| arg.required(false));
-    cli.mut_subcommand("train", optional).mut_subcommand("audit", |audit| audit.mut_subcommands(optional))
+/// Returns the description of the command and its subcommands.
+fn built() -> clap::Command {
+    let mut cli = Cli::command();
+    cli.build();
+    cli
 }
 
 /// Parses the subcommand in `args`, with the settings of the run file or the run that they name.
 fn parse(args: &[OsString]) -> Result<Command, Fault> {
-    let mut cli = Cli::command();
-    cli.build();
-    let matches = cli.clone().try_get_matches_from(args).or_else(|error| match error.kind() {
-        ErrorKind::MissingRequiredArgument => optional(cli.clone()).try_get_matches_from(args),
-        _ => Err(error),
-    })?;
+    let mut cli = built();
+    let matches = cli.clone().try_get_matches_from(args)?;
     let Cli { mut command } = Cli::from_arg_matches(&matches)?;
     session::command_line::register(args);
     let (mut path, mut described, mut given) = (vec![], &mut cli, &matches);
@@ -77,9 +80,11 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
         described = described.find_subcommand_mut(name).expect("the subcommand was parsed");
         given = matches;
     }
+    let is_one = matches!(command, Command::Train(_));
     match command.train_args() {
         Some(args) => {
-            if let Some(settings) = args::given::complete(args, described)? {
+            let runs = if is_one { Runs::One } else { Runs::Several };
+            if let Some(settings) = args::given::complete(args, runs, described)? {
                 session::command_line::register_words(&path, args, &settings, described);
             }
         }

@@ -24,6 +24,8 @@ mod earlier;
 mod events;
 #[path = "cli/fix.rs"]
 mod fix;
+#[path = "cli/four_words.rs"]
+mod four_words;
 #[path = "cli/good_data.rs"]
 mod good_data;
 #[path = "cli/good_runs.rs"]

@@ -5,6 +5,7 @@
 
 mod cifar;
 mod csv;
+pub(crate) mod guess;
 mod idx;
 mod images;
 mod memory;
@@ -12,6 +13,7 @@ mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
+pub(crate) mod sizes;
 #[cfg(feature = "text")]
 mod text;
 

@@ -46,12 +46,14 @@ pub use data_names::{DataNames, KnownNames, TableNames};
 pub use dataset::{Dataset, Features, Labels, Numbers, Sample, Split, Stored, held_out_rows};
 pub use error::DataError;
 pub use files::catches_panics;
+pub use formats::guess::with_kind;
+pub use formats::sizes::{SampleSizes, sample_sizes};
 pub use formats::{FORMATS, Format};
 pub use load::{load, sample_shapes};
 pub use numbers::constant;
 pub use options::{
-    ChannelLayout, DataOptions, InputShape, LabelKind, MemoryArray, MemoryArrays, MemorySplit, MemoryValues, Normalize,
-    OnBadRow, Resize, TestSource, TextOptions, TextTask,
+    ChannelLayout, DataOptions, ENGLISH, ENGLISH_FILE, InputShape, LabelKind, MemoryArray, MemoryArrays, MemorySplit,
+    MemoryValues, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
 };
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub use memory_arrays::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
 use super::numbers::{Room, constant};
 use super::{DataError, KnownNames};
 use damper_onnx::DType;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Maximum bytes of an array that stays in memory while shards are read.
 const SMALL: u64 = 1 << 20;
@@ -266,20 +266,25 @@ impl std::str::FromStr for TestSource {
     type Err = DataError;
 
     fn from_str(text: &str) -> Result<Self, DataError> {
-        if text.contains(':') {
-            return Ok(TestSource::Spec(text.into()));
-        }
         match text.parse::<f64>() {
+            _ if text.contains(':') => Ok(TestSource::Spec(text.into())),
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(TestSource::Fraction(fraction)),
+            Err(_) if text.contains(['.', '/', '\\']) || Path::new(text).exists() => Ok(TestSource::Spec(text.into())),
             _ => Err(DataError::File(format!("'{text}': give a fraction between 0 and 1, or KIND:PATH"))),
         }
     }
 }
 
+/// The built-in tokenizer: lower-case pieces of English words. Its vocabulary is from a public dictionary.
+pub const ENGLISH: &str = "english";
+
+/// The file of the tokenizer [`ENGLISH`].
+pub const ENGLISH_FILE: &[u8] = include_bytes!("../../../onnx-models/text/wordpiece.json");
+
 /// Options for reading `text`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TextOptions {
-    /// The tokenizer file, `tokenizer.json`. Required for `text`.
+    /// The tokenizer file, `tokenizer.json`, or [`ENGLISH`]. Required for `text`.
     pub tokenizer: Option<PathBuf>,
     /// The text column, by name or counted from 0. If not given, `text`, `sentence` or `content`.
     pub text_column: Option<String>,

@@ -19,6 +19,7 @@ mod float32;
 pub mod init;
 mod label_scale;
 pub mod lora;
+pub mod network;
 mod quantize;
 mod rewrite;
 mod scale_norm;

@@ -2,8 +2,10 @@
 
 pub(in crate::cli) mod augment;
 pub(in crate::cli) mod data;
+mod defaults;
 pub(in crate::cli) mod flags;
 pub(in crate::cli) mod given;
+pub(in crate::cli) mod help;
 pub(in crate::cli) mod machine;
 pub(in crate::cli) mod method;
 pub(in crate::cli) mod model;

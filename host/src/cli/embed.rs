@@ -7,7 +7,7 @@
 mod python_words;
 
 use crate::cli::args::flags;
-use crate::cli::args::given::{self, Fault, KeyFault, KeyFaultKind};
+use crate::cli::args::given::{self, Fault, KeyFault, KeyFaultKind, Runs};
 use crate::cli::args::near_miss;
 use crate::cli::args::text::written;
 use crate::cli::commands::Command;
@@ -79,7 +79,7 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
         }
     })?;
     args.resume = resume.as_ref().and_then(written).map(Into::into);
-    let recorded = given::complete(&mut args, described)?.unwrap_or_else(|| given::table_of(&args));
+    let recorded = given::complete(&mut args, Runs::One, described)?.unwrap_or_else(|| given::table_of(&args));
     command_line::register_words(&["train".into()], &args, &recorded, described);
     Ok(Command::Train(Box::new(args)))
 }

@@ -67,8 +67,11 @@ fn exact_metrics_are_marked_unprotected() {
     );
     assert!(read(&out, "metrics.csv").lines().skip(1).all(|line| line.ends_with(",private,exact")));
     assert!(read_json(&out, "events.json").get("held_out").is_none());
-    let help =
-        String::from_utf8(run(&["train", "--help"]).stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = String::from_utf8(run(&["train", "--help-all"]).stdout)
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert!(help.contains("exact functions of samples that epsilon does not protect"), "{help}");
 }
 

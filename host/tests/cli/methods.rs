@@ -248,7 +248,7 @@ fn run_file_error_names_file_and_key() {
         ("kappa = \"x\"", ["`kappa = \"x\"`", "give a number"]),
         ("betas = [0.9]", ["`betas = [0.9]`", "give two"]),
         ("model = 3", ["`model = 3`", "give a text"]),
-        ("resume = \"x\"", ["unknown key `resume`", "train --help"]),
+        ("resume = \"x\"", ["unknown key `resume`", "train --help-all"]),
     ] {
         let file = folder.path().join("run.toml");
         std::fs::write(&file, line).unwrap();

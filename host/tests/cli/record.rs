@@ -87,7 +87,7 @@ fn recording_is_private_and_labelled() {
     assert!(found["recording"]["secrecy"].as_str().unwrap().contains("as secret as the data"));
     assert!(found["privacy"]["not_covered"].as_str().unwrap().contains("the recording"));
     assert!(!report.contains("run.pack"), "{report}");
-    let help = stdout(&run(&["train", "--help"]));
+    let help = stdout(&run(&["train", "--help-all"]));
     assert!(help.split("--record <FILE>").nth(1).unwrap().split("--record-limit").next().unwrap().contains("secret"));
     // The report of a run without a recording does not mention recordings.
     let plain = json(&train(LINEAR, DIGITS, &folder.path().join("plain"), &["--json"]).output().unwrap());

@@ -55,7 +55,7 @@ fn schema_has_every_key_of_a_run_file() {
         assert!(types.contains(&&serde_json::Value::from(of)), "{key}: {found}");
         assert!(found["description"].as_str().is_some_and(|help| !help.is_empty()), "{key}");
     }
-    let help = String::from_utf8(damper().args(["train", "--help"]).output().unwrap().stdout).unwrap();
+    let help = String::from_utf8(damper().args(["train", "--help-all"]).output().unwrap().stdout).unwrap();
     let of_call = ["help", "version", "resume"];
     for flag in help.lines().filter_map(|line| line.trim_start().strip_prefix("--")) {
         let flag: String =

@@ -1,5 +1,6 @@
 //! The configuration of a run.
 
+pub(crate) mod defaults;
 pub(crate) mod method;
 pub(crate) mod noise_correlation;
 pub(crate) mod normalize_private;

@@ -93,6 +93,7 @@ pub use choice::{
     AdamDenominator, ByName, Clipping, DecayChoice, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
     OptimizerChoice, OptimizerRule, SecondMoment, SolverChoice, ThresholdChoice,
 };
+pub use config::defaults::{GivenNoise, GivenOptimizer, OpenSettings, PublicFacts, UsedDefault};
 pub use config::method::Method;
 pub use config::noise_correlation::NoiseCorrelation;
 pub use config::normalize_private::NormalizePrivate;
@@ -113,7 +114,7 @@ pub use outcome::released::Named;
 pub use outcome::{Evaluation, LastIterate, Outcome};
 pub use plan::held_out::PrivateMetrics;
 pub use plan::model::Model;
-pub use plan::prepare::{prepare, prepare_on};
+pub use plan::prepare::{RunInputs, prepare, prepare_on};
 pub use plan::read::{InputFiles, ModelAndData, read};
 pub use plan::review::review;
 pub use plan::run::{HeldOutChoice, Run};

@@ -24,10 +24,34 @@ const LARGEST: u64 = 1 << 28;
 /// The files of a split, in order.
 const TRAIN: [&str; 5] = ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"];
 
+/// Folders of the published archives.
+const FOLDERS: [&str; 4] = ["cifar-10-batches-bin", "cifar-10-batches-py", "cifar-100-binary", "cifar-100-python"];
+
+/// Returns true if `path` is a batch or the folder of one, by its name.
+pub(super) fn is_published(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if path.is_dir() { FOLDERS.contains(&&*name) } else { is_batch(&name) }
+}
+
 /// Returns true if a file with this name is a batch.
 fn is_batch(name: &str) -> bool {
     let name = name.strip_suffix(".bin").unwrap_or(name);
     TRAIN.contains(&name) || matches!(name, "test_batch" | "train" | "test")
+}
+
+/// Returns the extents of a sample, and the number of classes if the names of the files show it.
+pub(super) fn sizes(path: &Path, options: &DataOptions) -> (Vec<usize>, Option<usize>) {
+    let is_of_hundred = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.contains("100") || matches!(name.strip_suffix(".bin").unwrap_or(&name), "train" | "test")
+    };
+    let inside = || std::fs::read_dir(path).into_iter().flatten().flatten().any(|entry| is_of_hundred(&entry.path()));
+    let classes = match options.label_column.as_deref() {
+        Some("coarse") => 20,
+        _ if is_of_hundred(path) || inside() => 100,
+        _ => 10,
+    };
+    (vec![3, 32, 32], Some(classes))
 }
 
 /// An unparsed file, and its name in messages.
@@ -67,8 +91,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataErr
 fn of_folder(path: &Path, room: &Room) -> Result<Batches, DataError> {
     let mut batches = Batches::new();
     // The archives have one folder.
-    let inner = ["cifar-10-batches-bin", "cifar-10-batches-py", "cifar-100-binary", "cifar-100-python"];
-    let path = inner.iter().map(|inner| path.join(inner)).find(|path| path.is_dir()).unwrap_or(path.to_path_buf());
+    let path = FOLDERS.iter().map(|inner| path.join(inner)).find(|path| path.is_dir()).unwrap_or(path.to_path_buf());
     let entries = std::fs::read_dir(&path).map_err(|error| read_failed(&path, &error))?;
     for entry in entries {
         let file = entry.map_err(|error| read_failed(&path, &error))?.path();

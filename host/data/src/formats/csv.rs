@@ -24,20 +24,16 @@ use crate::rows::{
     of_label, shortened,
 };
 use crate::{DataError, DataOptions};
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{Reader, ReaderBuilder, StringRecord, Trim};
+use std::io::Read;
 use std::path::Path;
 
 /// Reads the file. Findings about its form go to the notes of `naming`.
 pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> Result<Splits, DataError> {
-    let delimiter = options.delimiter.unwrap_or(b',');
+    let delimiter = delimiter(path, options);
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
     let (file, starts) = Counted::new(file, Some(Quotes::new(delimiter)));
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .trim(Trim::All)
-        .delimiter(delimiter)
-        .buffer_capacity(1 << 16)
-        .from_reader(file);
+    let mut reader = reader(file, delimiter);
     let mut record = StringRecord::new();
     // Returns the offset after the record, if there is a record.
     let mut next = |record: &mut StringRecord| match reader.read_record(record) {
@@ -53,16 +49,9 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     let fields: Vec<&str> = record.iter().collect();
     check_first(path, &fields, delimiter)?;
     starts.check_quotes(path, end)?;
-    let header =
-        options.header.map_or_else(|| names_columns(&fields, options, naming.classes()), Ok).map_err(|why| {
-            let line = starts.line(record.position());
-            DataError::File(format!("{}: line {line}: has {why}: give `header` yes or no", path.display()))
-        })?;
-    let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
-    let choose = |names: &[String]| label_column(path, names, options);
-    let order = naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
-    naming.check_numbers(path, &options.columns(), &order)?;
-    let Order { names, places, label } = order;
+    let line = starts.line(record.position());
+    let (own, Order { names, places, label }) = first_line(path, line, &record, options, naming)?;
+    let header = own.is_some();
     naming.note(note(path, own.as_deref(), &names, label));
     let columns = Columns::new(path, names, label, naming.classes(), options)?;
     let mut table = TableSamples::new(&columns, options)?;
@@ -99,6 +88,59 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
         label_scale: columns.label_scale(),
     };
     Ok((assemble(raw, options)?, None))
+}
+
+/// Returns the names in the first line, if it names the columns, and the order of the columns.
+fn first_line(
+    path: &Path,
+    line: u64,
+    record: &StringRecord,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Option<Vec<String>>, Order), DataError> {
+    let fields: Vec<&str> = record.iter().collect();
+    let header =
+        options.header.map_or_else(|| names_columns(&fields, options, naming.classes()), Ok).map_err(|why| {
+            DataError::File(format!("{}: line {line}: has {why}: give `header` yes or no", path.display()))
+        })?;
+    let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
+    let choose = |names: &[String]| label_column(path, names, options);
+    let order = naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
+    naming.check_numbers(path, &options.columns(), &order)?;
+    Ok((own, order))
+}
+
+/// Returns the number of values in a sample, from the first line.
+pub(super) fn width(path: &Path, options: &DataOptions) -> Result<usize, DataError> {
+    let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
+    let delimiter = delimiter(path, options);
+    let (file, starts) = Counted::new(file, Some(Quotes::new(delimiter)));
+    let mut reader = reader(file, delimiter);
+    let mut record = StringRecord::new();
+    if !reader.read_record(&mut record).map_err(|error| failed(path, &starts, error))? {
+        return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+    }
+    check_first(path, &record.iter().collect::<Vec<_>>(), delimiter)?;
+    let mut naming = Naming::new(options.names.as_ref(), options.classes.as_deref())?;
+    let line = starts.line(record.position());
+    let (_, Order { names, label, .. }) = first_line(path, line, &record, options, &mut naming)?;
+    Ok(Columns::new(path, names, label, naming.classes(), options)?.width())
+}
+
+/// Returns the given separator, or that of the file's extension.
+fn delimiter(path: &Path, options: &DataOptions) -> u8 {
+    let name = path.to_string_lossy();
+    let is_tabbed = name.strip_suffix(".gz").unwrap_or(&name).ends_with(".tsv");
+    options.delimiter.unwrap_or(if is_tabbed { b'\t' } else { b',' })
+}
+
+fn reader<R: Read>(file: R, delimiter: u8) -> Reader<R> {
+    ReaderBuilder::new()
+        .has_headers(false)
+        .trim(Trim::All)
+        .delimiter(delimiter)
+        .buffer_capacity(1 << 16)
+        .from_reader(file)
 }
 
 /// Returns an error if the first line is a comment, or has one field that another delimiter would split.

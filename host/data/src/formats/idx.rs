@@ -62,21 +62,27 @@ fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
     })
 }
 
-/// Reads one file. Memory is bounded by the size of the file, regardless of its header.
-pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
+/// Returns the extents of a sample of the training images.
+pub(super) fn extents(path: &Path) -> Result<Vec<usize>, DataError> {
+    let found = (1..=MAX_EXTENTS as u8).rev().find_map(|extents| find(path, "train", "images", extents));
+    let file = found.unwrap_or_else(|| path.to_path_buf());
+    let (_, shape) = header(&file, &mut open(&file)?.reader)?;
+    let mut sample = shape[1..].to_vec();
+    // Grey pictures have one channel.
+    if sample.len() == 2 {
+        sample.insert(0, 1);
+    }
+    Ok(sample)
+}
+
+/// Reads the type and the extents of a file.
+fn header(path: &Path, reader: &mut impl Read) -> Result<([u8; 4], Vec<usize>), DataError> {
     let refuse = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
-    let Source { mut reader, limit } = open(path)?;
     let mut magic = [0; 4];
     reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;
-    let width = match magic {
-        [0, 0, 0x08 | 0x09, _] => 1,
-        [0, 0, 0x0b, _] => 2,
-        [0, 0, 0x0c | 0x0d, _] => 4,
-        [0, 0, 0x0e, _] => 8,
-        _ => {
-            return Err(refuse(format!("is not an IDX file (it begins with {magic:02x?}): {FETCH_AGAIN}")));
-        }
-    };
+    if !matches!(magic, [0, 0, 0x08 | 0x09 | 0x0b..=0x0e, _]) {
+        return Err(refuse(format!("is not an IDX file (it begins with {magic:02x?}): {FETCH_AGAIN}")));
+    }
     let extents = usize::from(magic[3]);
     if extents == 0 || extents > MAX_EXTENTS {
         return Err(refuse(format!("has {extents} extents where 1 to {MAX_EXTENTS} can be read: {FETCH_AGAIN}")));
@@ -87,6 +93,21 @@ pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
         reader.read_exact(&mut extent).map_err(|error| read_failed(path, &error))?;
         shape.push(u32::from_be_bytes(extent) as usize);
     }
+    Ok((magic, shape))
+}
+
+/// Reads one file. Memory is bounded by the size of the file, regardless of its header.
+pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
+    let refuse = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
+    let Source { mut reader, limit } = open(path)?;
+    let (magic, shape) = header(path, &mut reader)?;
+    let extents = shape.len();
+    let width = match magic {
+        [0, 0, 0x08 | 0x09, _] => 1,
+        [0, 0, 0x0b, _] => 2,
+        [0, 0, 0x0c | 0x0d, _] => 4,
+        _ => 8,
+    };
     let header = 4 + 4 * extents as u64;
     elements(&shape, width)
         .filter(|count| header.checked_add((count * width) as u64).is_some_and(|total| total <= limit))

@@ -58,6 +58,29 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     Ok((splits.remove(0), test))
 }
 
+/// Returns the extents of the first picture, which all have, and the number of class folders.
+pub(super) fn sizes(path: &Path, options: &DataOptions) -> Result<(Vec<usize>, usize), DataError> {
+    if options.resize.is_some() {
+        let problem =
+            "pictures of several sizes have no size in common; export a model with the size that they shall have";
+        return Err(SettingError::new("resize", "", problem).into());
+    }
+    let train = path.join("train");
+    let path = if train.is_dir() { &train } else { path };
+    let folders = class_folders(path)?;
+    let mut first = None;
+    for folder in &folders {
+        first = first.or(entries(&path.join(folder))?.into_iter().next());
+    }
+    let Some(first) = first else {
+        return Err(DataError::File(format!("{}: holds no images: use a folder that does", path.display())));
+    };
+    let bytes = fs::read(&first).map_err(|error| read_failed(&first, &error))?;
+    let layout = PixelLayout::new(&DataOptions { inputs: vec![], ..options.clone() }, &bytes)
+        .map_err(|fault| DataError::File(format!("{}: {fault}", first.display())))?;
+    Ok((layout.shape(), folders.len()))
+}
+
 /// Returns the entries of a folder, sorted by name, without hidden entries.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |error: &std::io::Error| match error.kind() {

@@ -22,7 +22,7 @@ use crate::numbers::Sink;
 use crate::rows::{Array, Naming, RawSplit, assemble};
 use crate::{DataError, DataOptions, Split};
 use cells::cells;
-use choose_columns::choose;
+use choose_columns::{Content, choose};
 use parquet::basic::ConvertedType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -44,6 +44,26 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     let train = read(&train)?;
     let test = if test.is_empty() { None } else { Some(read(&test)?) };
     Ok((train, test))
+}
+
+/// Returns the extents of a sample of a table.
+pub(super) fn extents(path: &Path, options: &DataOptions) -> Result<Vec<usize>, DataError> {
+    let files = if path.is_dir() { of_folder(path)?.0 } else { vec![path.to_path_buf()] };
+    let file = &files[0];
+    let mut naming = Naming::new(options.names.as_ref(), options.classes.as_deref())?;
+    let chosen = guarded(|| {
+        choose(file, &open(file)?, options, &mut naming, true).map(|chosen| match chosen.content {
+            Content::Table(columns) => Some(columns.width()),
+            Content::Images { .. } => None,
+        })
+    });
+    match chosen.unwrap_or_else(|| Err(corrupt(path, &"a page is malformed")))? {
+        Some(width) => Ok(vec![width]),
+        None => Err(DataError::File(format!(
+            "{}: holds images without a declared size: give an exported model",
+            path.display()
+        ))),
+    }
 }
 
 fn corrupt(path: &Path, error: &dyn std::fmt::Display) -> DataError {

@@ -24,7 +24,7 @@ use damper_onnx::SettingError;
 use lines_and_tables::Rows;
 use std::path::{Path, PathBuf};
 use tokenize::Tokens;
-pub(super) use tokenize::declared_length;
+pub(super) use tokenize::{declared_length, sizes};
 
 /// File stems of a folder's splits. The first existing stem is used.
 const TRAIN: &[&str] = &["train"];

@@ -44,24 +44,59 @@ fn names_and_ends_are_of_one_format() {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), count);
-    for (path, kind) in [
-        ("train-images-idx3-ubyte.gz", "idx"),
-        ("a.csv.gz", "csv"),
-        ("a.npz", "npz"),
-        ("a.npy", "npy"),
-        ("a.parquet", "parquet"),
-        ("a.tsv", "text"),
-        ("a.txt", "text"),
-        ("a.tar.gz", "cifar"),
+}
+
+// The name of a path, the files in a folder and a tokenizer determine the kind.
+#[test]
+fn paths_without_kinds_get_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str, files: &[&str]| {
+        let path = folder.path().join(name);
+        for file in files {
+            let file = path.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        path.display().to_string()
+    };
+    let mnist = made("mnist", &["train-images-idx3-ubyte.gz", "README.md"]);
+    let cifar = made("cifar", &["data_batch_1.bin", "batches.meta.txt"]);
+    let inside = made("above", &["cifar-10-batches-py/data_batch_1"]);
+    let pictures = made("pictures", &["train/cat/a.png", "classes.txt"]);
+    let tables = made("tables", &["train-0.parquet", "test-0.parquet"]);
+    let texts = made("texts", &["train.tsv", "dev.tsv"]);
+    let mixed = made("mixed", &["a.parquet", "train-images-idx3-ubyte"]);
+    let none = DataOptions::default();
+    let tokenizer = Some(PathBuf::from("t.json"));
+    let text = DataOptions { text: TextOptions { tokenizer, ..TextOptions::default() }, ..DataOptions::default() };
+    for (path, options, kind) in [
+        ("train-images-idx3-ubyte.gz", &none, "idx"),
+        ("a.csv", &none, "csv"),
+        ("a.csv.gz", &none, "csv"),
+        ("a.tsv", &none, "csv"),
+        ("a.tsv", &text, "text"),
+        ("a.csv", &text, "text"),
+        ("a.txt", &none, "text"),
+        ("a.npz", &none, "npz"),
+        ("a.npy", &none, "npy"),
+        ("a.parquet", &none, "parquet"),
+        ("a.tar.gz", &none, "cifar"),
+        (&mnist, &none, "idx"),
+        (&cifar, &none, "cifar"),
+        (&inside, &none, "cifar"),
+        (&pictures, &none, "images"),
+        (&tables, &none, "parquet"),
+        (&texts, &text, "text"),
     ] {
-        let message = refusal(path, &DataOptions::default());
-        assert!(
-            message.contains(&format!("give KIND:PATH, such as {kind}:{path}; KIND is one of idx, csv")),
-            "{message}"
-        );
+        assert_eq!(with_kind(path, options).unwrap(), format!("{kind}:{path}"));
     }
-    let message = refusal("a.tgz", &DataOptions::default());
-    assert!(message.contains("give KIND:PATH; KIND is one of idx, csv"), "{message}");
+    for given in ["csv:a.dat", "text:a.csv", "memory:train"] {
+        assert_eq!(with_kind(given, &none).unwrap(), given);
+    }
+    for path in ["a.tgz", "nothing", &mixed, &texts, "kind:a.dat", "parket:a.parquet"] {
+        let message = with_kind(path, &none).unwrap_err().to_string();
+        assert!(message.contains("KIND") || message.contains("unknown kind"), "{message}");
+    }
 }
 
 // Without arrays of a program, the kind is unknown.

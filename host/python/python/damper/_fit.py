@@ -41,9 +41,9 @@ def fit(
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
-    epochs: float,
+    epochs: float | None = None,
     batch_size: int | None = None,
-    lr: float,
+    lr: float | None = None,
     clip: float | None = None,
     method: str | None = None,
     optimizer: str | None = None,
@@ -84,14 +84,15 @@ def fit(
         for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has public
         constants. Other data of the run (`test`, `damper.resume`) are matched by name.
     epsilon, delta
-        The budget of the whole run. Choose `delta` well below 1 / N.
+        The budget of the whole run. `delta` must be well below 1 / N, which its default is.
     noise_multiplier
         Standard deviation of the noise over the clip, instead of `epsilon`.
     epochs, batch_size, lr
-        Passes over the data, expected samples in a Poisson draw, learning rate. The default `batch_size` is that of the DataLoader. A
+        Passes over the data, expected samples in a Poisson draw, learning rate. The default `batch_size` is that of the DataLoader.
+        Other defaults are those of `damper train`: they depend on public sizes alone, and are printed with their reasons. A
         private run needs a larger learning rate than a run without noise, because gradients have a norm of at most `clip`.
     clip
-        Largest norm of a sample's gradient. The default is 1.
+        Largest norm of a sample's gradient.
     method, optimizer, momentum, lr_schedule
         As in `damper train`: `method="doppler"`, `optimizer="adam"`, ...
     loss
@@ -366,6 +367,8 @@ class _Bar:
         kind = event["event"]
         if kind == "warning":
             warnings.warn(event["text"], PrivacyWarning, stacklevel=4)
+        elif self.shown and kind == "default":
+            print(f"default: {event['setting']}={event['value']}: {event['reason']}", file=sys.stderr)
         elif self.shown and kind == "step":
             self._step(event)
         elif self.shown and kind == "evaluation" and self.bar is not None:

@@ -3,13 +3,14 @@
 use crate::cli::args::flags::number::{float32, path, whole};
 use crate::cli::args::model::Size;
 use crate::cli::args::text::{FromText, OneOrMany, Text, one_or_many};
-use crate::cli::number32;
 use crate::cli::session::caller;
+use crate::cli::{Failure, number32};
 use clap::{Args, ValueEnum};
 use damper_data::{
-    ChannelLayout, DataError, DataOptions, FORMATS, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
-    constant,
+    ChannelLayout, DataError, DataOptions, ENGLISH, FORMATS, Normalize, OnBadRow, Resize, TestSource, TextOptions,
+    TextTask, constant, with_kind,
 };
+use damper_edit::network::Network;
 use damper_train::{NormalizePrivate, ReleaseNonFinite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,11 +74,11 @@ pub(in crate::cli) struct DataArgs {
     /// csv, text: the separator of fields, one character or `tab` [default: a comma, in .tsv files a tab]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<Text<Delimiter>>,
-    /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. They are the
-    /// labels in csv, parquet and text, and the folders in images. Other kinds have their numbers. They are public.
-    /// [default: those in the model, else labels are numbers. For images the training folders in the order of their
-    /// names]
-    #[arg(long, value_name = "NAME,NAME,...|FILE")]
+    /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. A number K
+    /// means the names 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. Other kinds
+    /// have their numbers. They are public. [default: those in the model, else labels are numbers. For images the
+    /// training folders in the order of their names]
+    #[arg(long, value_name = "NAME,NAME,...|FILE|K")]
     classes: Option<Text<Names>>,
     /// csv, parquet: a column of categories with all its values, which are public. Each value becomes a number, 0 or 1,
     /// or its position for integer inputs. Can be given for several columns
@@ -105,8 +106,9 @@ pub(in crate::cli) struct DataArgs {
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     test_labels: Option<PathBuf>,
-    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: a tokenizer
-    /// that was trained on the private texts releases their words outside of epsilon
+    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library), or `english`, 4,096 built-in pieces of
+    /// words. It is taken to be public: a tokenizer that was trained on the private texts releases their words outside
+    /// of epsilon
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
@@ -214,6 +216,9 @@ enum Stratify {
     PublicClasses,
 }
 
+/// Largest number of classes that a number declares.
+const MOST_CLASSES: usize = 100_000;
+
 /// Names of classes, as the value of a single flag.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Names(pub Vec<String>);
@@ -271,7 +276,9 @@ impl FromText for Delimiter {
 
 impl FromText for Names {
     fn from_text(text: &str) -> Result<Self, String> {
-        let names = if text.contains(',') {
+        let names = if let Ok(count @ 2..=MOST_CLASSES) = text.parse::<usize>() {
+            (0..count).map(|class| class.to_string()).collect()
+        } else if text.contains(',') {
             list(text)
         } else {
             let lines = fs::read_to_string(Path::new(text)).map_err(|error| match error.kind() {
@@ -344,9 +351,57 @@ fn cloned<T: Clone>(given: &[Text<T>]) -> Vec<T> {
 }
 
 impl DataArgs {
-    /// Returns `KIND:PATH` of the samples.
+    /// Returns `KIND:PATH` of the samples, or a path whose kind is not found yet.
     pub fn source(&self) -> &str {
         self.data.as_deref().unwrap_or_default()
+    }
+
+    /// Returns true if texts are cut by the built-in tokenizer.
+    pub fn is_english(&self) -> bool {
+        self.tokenizer.as_deref() == Some(Path::new(ENGLISH))
+    }
+
+    /// Returns true if the samples are given.
+    pub fn is_given(&self) -> bool {
+        self.data.is_some()
+    }
+
+    /// Sets the samples.
+    pub fn set(&mut self, data: String) {
+        self.data = Some(data);
+    }
+
+    /// Adds the kinds that paths without one suggest. Returns what it added. A network for sequences takes a table as
+    /// texts, by the built-in tokenizer unless a file is given.
+    pub fn find_kinds(&mut self, network: Option<&Network>) -> Result<Vec<String>, Failure> {
+        let is_table = |data: &str| {
+            let kind = with_kind(data, &self.options()).unwrap_or_default();
+            kind.starts_with("csv:") || kind.starts_with("text:")
+        };
+        let takes_texts = match network {
+            Some(Network::Bag(_)) => true,
+            Some(Network::Lstm(_)) => self.data.as_deref().is_some_and(is_table),
+            _ => false,
+        };
+        if takes_texts && self.tokenizer.is_none() {
+            self.tokenizer = Some(ENGLISH.into());
+        }
+        let options = self.options();
+        let mut added = Vec::new();
+        let mut found = |given: &str| {
+            let with = with_kind(given, &options)?;
+            if with != given {
+                added.push(format!("data: read as {with}"));
+            }
+            Ok::<_, Failure>(with)
+        };
+        if let Some(data) = &mut self.data {
+            *data = found(data)?;
+        }
+        if let Some(TestSource::Spec(test)) = self.test.as_deref() {
+            self.test = Some(found(test)?.parse().map_err(Failure::usage)?);
+        }
+        Ok(added)
     }
 
     /// Returns the seed of the held-out rows.

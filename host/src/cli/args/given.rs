@@ -6,6 +6,7 @@
 
 mod fault;
 mod file;
+mod place;
 mod record;
 mod rules;
 mod state;
@@ -16,7 +17,7 @@ mod words;
 pub(in crate::cli) use fault::{Fault, KeyFault, KeyFaultKind};
 pub(in crate::cli) use file::read;
 pub(in crate::cli) use record::{RECORD, record};
-pub(in crate::cli) use rules::check_model;
+pub(in crate::cli) use rules::{Runs, check_model};
 pub(in crate::cli) use state::invocation;
 pub(in crate::cli) use table::{of_table, table_of};
 pub(in crate::cli) use value::Given;
@@ -34,7 +35,8 @@ use toml::Table;
 /// description.
 ///
 /// Checks the rules that concern several values. Returns the settings to record, if some came from a file.
-pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<Option<Table>, Fault> {
+pub(in crate::cli) fn complete(args: &mut TrainArgs, runs: Runs, train: &mut Command) -> Result<Option<Table>, Fault> {
+    place::take(args)?;
     let run_file = args.model.clone().filter(|model| file::is_run_file(model));
     let mut recorded = None;
     if let Some(out) = args.resume.take() {
@@ -45,12 +47,18 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Res
         let below = file::settings(&file::checked(&run_file)?, &run_file, train)?;
         *args = of_file(&overlaid(below, table_of(args)), &run_file, train)?;
         if args.model.is_none() {
-            rules::check_but_model(&table_of(args), train)?;
+            rules::check_but_model(&table_of(args), runs, train)?;
             return Err(Failure::in_file(&run_file, "names no model; add a line: model = \"FILE.onnx\"").into());
         }
         recorded = Some(table_of(args));
     }
-    rules::check(&table_of(args), train)?;
+    rules::check(&table_of(args), runs, train)?;
+    let network = args.network()?;
+    if let (Some(network), Runs::Several) = (&network, runs) {
+        let problem = "is a network by name, which a single run takes; give the file initial.onnx of such a run";
+        return Err(Failure::usage(format!("`model` {network}: {problem}")).into());
+    }
+    args.found = args.data.find_kinds(network.as_ref())?;
     Ok(recorded)
 }
 

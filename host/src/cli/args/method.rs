@@ -69,8 +69,8 @@ pub(in crate::cli) struct MethodArgs {
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct ScheduleArgs {
     /// Learning rate
-    #[arg(long, value_name = "L", required = true)]
-    lr: Option<f64>,
+    #[arg(long, value_name = "L")]
+    pub(in crate::cli) lr: Option<f64>,
     /// Change of the learning rate over time: constant, step:EPOCHS,FACTOR, cosine or cosine:FLOOR. Or polynomial:A,C,
     /// which is 1/sqrt(A + C t). Or root-linear or root-linear:FLOOR, which are linear in sqrt(t) [default: adp:
     /// polynomial:20,1, others: constant]
@@ -167,6 +167,11 @@ impl MethodArgs {
         self.name() == "disk"
     }
 
+    /// Returns true if the method leaves the optimizer open: neither its outer momentum nor its schedules are SGD's.
+    pub(in crate::cli) fn takes_any_optimizer(&self) -> bool {
+        !matches!(self.name(), "adp" | "inner-outer")
+    }
+
     /// Returns true if the method is Xiao et al.'s, which has its outer momentum in the optimizer.
     pub(in crate::cli) fn needs_momentum(&self) -> bool {
         self.name() == "inner-outer"
@@ -192,7 +197,7 @@ impl MethodArgs {
             clipping,
             noise_schedule: self.noise_schedule.as_deref().copied().unwrap_or_else(|| usual(noise_schedule)),
             learning_rate: LearningRateChoice {
-                lr: schedule.lr.unwrap_or_default(),
+                lr: schedule.lr.unwrap_or(1.0),
                 warmup: schedule.warmup.unwrap_or_default(),
                 decay: schedule.lr_schedule.as_deref().copied().unwrap_or_else(|| usual(lr_schedule)),
             },

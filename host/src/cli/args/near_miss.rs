@@ -40,8 +40,26 @@ const KNOWN: [(&[&str], &[&str]); 29] = [
     (&["num-samples", "n-samples", "dataset-len", "sample-size"], &["samples", "dataset-size"]),
 ];
 
-/// Adds the probable flag to the error about an unknown flag.
+/// Common names elsewhere, and subcommands here.
+const KNOWN_COMMANDS: [(&[&str], &str); 6] = [
+    (&["fit", "learn", "finetune", "fine-tune", "run", "dp-sgd"], "train"),
+    (&["info", "show", "summary", "describe"], "inspect"),
+    (&["eps", "accountant", "privacy", "spent"], "epsilon"),
+    (&["sigma", "noise", "noise-multiplier"], "calibrate"),
+    (&["tune", "search", "sweep", "benchmark"], "compare"),
+    (&["convert", "validate", "repair"], "fix"),
+];
+
+/// Adds the probable flag or subcommand to an error about an unknown flag or subcommand.
 pub(in crate::cli) fn suggest(error: &mut clap::Error, command: &Command, args: &[OsString]) {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(given))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        if let Some((_, meant)) = KNOWN_COMMANDS.iter().find(|(names, _)| names.contains(&given.as_str())) {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![(*meant).to_owned()]));
+        }
+        return;
+    }
     let given = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned(),
         _ => return,

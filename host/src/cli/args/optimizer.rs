@@ -6,7 +6,7 @@ use crate::cli::args::settings::{SettingArgs, name_of, names};
 use crate::cli::args::text::{FromText, Text};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use damper_train::{AdamDenominator, LowRank, NormStep, OptimizerChoice, OptimizerRule, SecondMoment};
+use damper_train::{AdamDenominator, GivenOptimizer, LowRank, NormStep, OptimizerChoice, OptimizerRule, SecondMoment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -16,7 +16,8 @@ use toml::Table;
 #[command(next_help_heading = "Optimizer")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct OptimizerArgs {
-    /// The optimizer. `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd]
+    /// The optimizer. `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd,
+    /// or adam if --lr is not given either]
     #[arg(long, value_name = "NAME", value_parser = names::<OptimizerRule>())]
     #[serde(deserialize_with = "name_of::<_, OptimizerRule>")]
     optimizer: Option<String>,
@@ -55,6 +56,25 @@ fn denominator() -> impl TypedValueParser<Value = AdamDenominator> {
 }
 
 impl OptimizerArgs {
+    /// Returns the optimizer, as far as defaults depend on it. If `is_open`, it is open without any of its flags.
+    pub(in crate::cli) fn given(&self, is_open: bool) -> GivenOptimizer {
+        let is_usual = matches!(self.optimizer.as_deref(), Some("momentum" | "nesterov"));
+        let momentum = self.settings.number("momentum").unwrap_or(if is_usual { 0.9 } else { 0.0 });
+        let is_bare = self.settings.is_empty() && self.norm_weight.is_none() && self.adam_denominator.is_none();
+        match self.optimizer.as_deref() {
+            None if is_open && is_bare && self.adagrad_norm.is_none() && self.galore.is_none() => GivenOptimizer::Open,
+            None | Some("sgd" | "momentum" | "nesterov") => GivenOptimizer::Sgd(momentum),
+            Some(_) => GivenOptimizer::Adaptive,
+        }
+    }
+
+    /// Takes the default optimizer, if none is given.
+    pub(in crate::cli) fn take(&mut self, optimizer: GivenOptimizer) {
+        if optimizer == GivenOptimizer::Adaptive && self.optimizer.is_none() {
+            self.optimizer = Some("adam".into());
+        }
+    }
+
     pub(in crate::cli) fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
         let norm_step = self.adagrad_norm.as_deref().copied();
         let subtract_noise = self.subtract_noise;

@@ -249,6 +249,17 @@ impl<T: ByName + 'static> SettingArgs<T> {
         self.0.iter().any(|(field, _)| field.flag() == flag)
     }
 
+    /// Returns true if no flag was given.
+    pub(in crate::cli) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the number that this flag gives.
+    pub(in crate::cli) fn number(&self, flag: &str) -> Option<f64> {
+        let (_, value) = self.0.iter().find(|(field, _)| field.flag() == flag)?;
+        value.as_ref()?.as_float()
+    }
+
     /// Returns the choice `name` with the given settings and `more`. A given flag that it does not use is an error.
     /// `chosen` is the value of the flag `by` that selected it.
     pub(in crate::cli) fn of(&self, name: &str, (by, chosen): (&str, &str), more: Table) -> Result<T, Failure> {

@@ -8,21 +8,25 @@ use crate::cli::args::model::ModelArgs;
 use crate::cli::args::model::Size;
 use crate::cli::args::optimizer::OptimizerArgs;
 use crate::cli::args::text::{FromText, Text};
-use crate::cli::number32;
+use crate::cli::{Failure, number32};
 use clap::{Args, ValueEnum};
 use damper_accounting::Accountant;
 use damper_accounting::factor::Objective;
 use damper_core::average::Averaging;
 use damper_data::Augment;
+use damper_edit::network::Network;
 use damper_grad::Readout;
-use damper_train::NoiseCorrelation;
+use damper_train::{NoiseCorrelation, UsedDefault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-const AFTER_HELP: &str = "\
+pub(super) const AFTER_HELP: &str = "\
 Example, handwritten digits in seconds:
+  damper train onnx-models/digits-cnn.onnx onnx-models/digits --epsilon 3
+
+The same with all settings:
   damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
     --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 40 \\
     --optimizer momentum --lr 1 --clip 0.1 --out run
@@ -61,21 +65,41 @@ checkpoint/ counts against the data: damper epsilon DIR gives its epsilon.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
+// The data may be given by place.
+#[command(allow_negative_numbers = true, mut_arg("data", |arg| arg.required(false)))]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TrainArgs {
-    /// The model, exported as .onnx, or a file of flags, run.toml, which flags given here override
+    /// The model, exported as .onnx, or a file of flags, run.toml, which flags given here override. With --model the
+    /// samples
     #[arg(value_name = "MODEL.onnx|RUN.toml")]
+    #[serde(skip)]
+    pub(in crate::cli) first: Option<PathBuf>,
+    /// The samples, as --data takes them
+    #[arg(value_name = "DATA")]
+    #[serde(skip)]
+    pub(in crate::cli) second: Option<String>,
+    /// The model by flag, or a network by name, which is sized from the data: linear, mlp:64,32, cnn, bag or lstm:64.
+    /// Then the run starts from the file initial.onnx in --out, drawn from --init-seed
+    #[arg(long, value_name = "MODEL.onnx|NETWORK")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     pub(in crate::cli) model: Option<PathBuf>,
+    /// Lines about what was found by the paths of the data and made of their sizes.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(in crate::cli) found: Vec<String>,
+    /// Defaults that were filled in.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(in crate::cli) defaults: Vec<UsedDefault>,
     /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is
     /// temporary.
     #[arg(long, hide = true)]
     #[schemars(skip)]
     pub(in crate::cli) copy_model: bool,
-    /// Folder for the outputs, which is made, and must not be there or be empty
-    #[arg(long, value_name = "DIR", required = true)]
+    /// Folder for the outputs, which is made, and must not be there or be empty [default: the next free number in
+    /// damper-runs]
+    #[arg(long, value_name = "DIR")]
     #[serde(with = "path")]
     #[schemars(with = "Option<String>")]
     out: Option<PathBuf>,
@@ -242,10 +266,10 @@ pub(in crate::cli) struct PrivacyArgs {
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TrainingArgs {
     /// Constant divisor of the noisy sum. Without --dataset-size also the expected number of samples in a draw
-    #[arg(long, value_name = "B", required = true)]
+    #[arg(long, value_name = "B")]
     pub(in crate::cli) batch_size: Option<u32>,
     /// Passes over the data: there are epochs * samples / batch size steps
-    #[arg(long, value_name = "N", required = true)]
+    #[arg(long, value_name = "N")]
     pub(in crate::cli) epochs: Option<f64>,
     /// Takes the mean gradient over K random views of each picture and clips that. Views: cropPIXELS shifts a picture
     /// and mirrors the missing part, shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the
@@ -338,6 +362,20 @@ impl TrainArgs {
     /// Returns the output folder.
     pub(in crate::cli) fn out(&self) -> &Path {
         self.out.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Returns the network that the model's setting names, unless it is a file.
+    pub(in crate::cli) fn network(&self) -> Result<Option<Network>, Failure> {
+        let model = self.model.as_deref().and_then(Path::to_str);
+        let Some(name) = model.filter(|model| Network::is_named(model) && !Path::new(model).exists()) else {
+            return Ok(None);
+        };
+        name.parse().map(Some).map_err(|problem| Failure::usage(format!("`model` {name}: {problem}")))
+    }
+
+    /// Returns true if the output folder is given.
+    pub(in crate::cli) fn has_out(&self) -> bool {
+        self.out.is_some()
     }
 
     /// Sets the output folder.

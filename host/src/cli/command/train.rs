@@ -9,19 +9,22 @@ use crate::cli::session::charge::Charge;
 use crate::cli::session::event_log::EventLog;
 use crate::cli::session::finish::{Target, finished, stopped};
 use crate::cli::session::in_memory::is_in_memory;
+use crate::cli::session::network::{Built, INITIAL};
 use crate::cli::session::ranks::{follow, on_ranks};
 use crate::cli::session::resume;
 use crate::cli::session::row_warnings::RowWarnings;
+use crate::cli::session::run_folder::RunFolder;
 use crate::cli::session::signals::Signals;
 use crate::cli::session::watch::RunWatcher;
-use crate::cli::{Failure, FailureKind, say_of_data, warn};
+use crate::cli::{Failure, FailureKind, say, say_default, say_of_data, warn};
 use damper_accounting::Sampler;
 use damper_budget::RunPlan;
+use damper_data::ENGLISH_FILE;
 use damper_report::{OutputFolder, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Group, InputFiles, NoiseKind, RecordRequest, Run, TestMetrics, TrainConfig,
-    TrainError, agree,
+    self as train, Budget, Checkpoint, Group, InputFiles, NoiseKind, RecordRequest, Run, RunInputs, TestMetrics,
+    TrainConfig, TrainError, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -34,6 +37,9 @@ const LOSS_BOUND: f32 = 10.0;
 
 /// Default limit of a recording, in bytes.
 const RECORD_LIMIT: u64 = 1 << 30;
+
+/// File of the built-in tokenizer among the outputs, for whoever uses the model.
+const TOKENIZER: &str = "tokenizer.json";
 
 /// Default δ if a multiplier is given.
 const DELTA: f64 = 1e-5;
@@ -68,7 +74,7 @@ impl TrainArgs {
 
     pub(in crate::cli) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
-        let batch_size = self.training.batch_size.unwrap_or_default();
+        let batch_size = self.training.batch_size.unwrap_or(1);
         let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
             _ if privacy.not_private => Budget::NotPrivate,
             (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
@@ -82,7 +88,7 @@ impl TrainArgs {
             accountant: privacy.accountant.as_deref().copied().unwrap_or_default(),
             allow_large_delta: privacy.allow_large_delta,
             batch_size,
-            epochs: self.training.epochs.unwrap_or_default(),
+            epochs: self.training.epochs.unwrap_or(1.0),
             dataset_size: privacy.dataset_size,
             sampler: match privacy.sampler {
                 None | Some(SamplerArg::Poisson) => Sampler::Poisson,
@@ -134,19 +140,21 @@ impl TrainArgs {
 
     /// Returns the run of these flags, with flags in its warnings.
     pub(in crate::cli) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
-        self.prepared(model, config, self.source_of_run(model.to_path_buf())?)
+        let source = self.source_of_run(model.to_path_buf())?;
+        let run = train::prepare(&source, config).map_err(|error| Failure::in_model(model, error))?;
+        Ok(with_flags_in_warnings(run))
     }
 
-    /// As [`prepare`](Self::prepare), with only the rank's shard of the data.
-    fn prepare_on(&self, model: &Path, group: &dyn Group) -> Result<Run, Failure> {
-        let (mut source, config) = (self.source_of_run(model.to_path_buf())?, self.config()?);
+    /// As [`prepare`](Self::prepare), with only the rank's shard of the data. Fills the settings that are open.
+    fn prepare_on(&mut self, model: &Path, group: &dyn Group) -> Result<Run, Failure> {
+        let mut source = self.source_of_run(model.to_path_buf())?;
         if !self.shard_data || group.size() == 1 {
-            return self.prepared(model, config, source);
+            return self.prepared(model, source);
         }
         let memory = source.data_options.data_memory.unwrap_or(u64::MAX);
         let cache = source.data_options.cache.clone().unwrap_or_else(std::env::temp_dir);
         source.data_options = source.data_options.of_shard();
-        let mut run = self.prepared(model, config, source)?;
+        let mut run = self.prepared(model, source)?;
         run.keep_shard(group.rank(), group.size(), memory)?;
         if is_in_memory(&cache) {
             run.warnings.public.push(with_flags(&format!(
@@ -157,19 +165,21 @@ impl TrainArgs {
         Ok(run)
     }
 
-    fn prepared(&self, model: &Path, config: TrainConfig, source: InputFiles) -> Result<Run, Failure> {
-        let run = train::prepare(&source, config);
-        let mut run = run.map_err(|error| Failure::in_model(model, error))?;
-        for warning in run.warnings.public.iter_mut().chain(&mut run.warnings.of_data) {
-            *warning = with_flags(warning);
-        }
-        Ok(run)
+    /// Reads the inputs, fills the settings that are open by their sizes, and prepares the run.
+    fn prepared(&mut self, model: &Path, source: InputFiles) -> Result<Run, Failure> {
+        let in_model = |error| Failure::in_model(model, error);
+        let inputs = RunInputs::read(&source, &self.config()?).map_err(in_model)?;
+        self.fill(inputs.samples(), Some(inputs.params()));
+        let run = inputs.prepare(self.config()?).map_err(in_model)?;
+        Ok(with_flags_in_warnings(run))
     }
 
     /// Trains as a rank other than 0.
-    fn follow(&self, group: &dyn Group) -> Result<ExitCode, Failure> {
-        let model = self.model()?;
-        follow(model, group, || self.prepare_on(model, group))
+    fn follow(&mut self, group: &dyn Group) -> Result<ExitCode, Failure> {
+        let built = Built::new(self)?;
+        built.iter().for_each(|built| built.use_in(self));
+        let model = self.model()?.clone();
+        follow(&model, group, || self.prepare_on(&model, group))
     }
 
     /// Returns true if events are written, for programs or for TensorBoard.
@@ -253,13 +263,28 @@ impl TrainArgs {
     }
 }
 
+/// Writes settings in warnings as flags.
+fn with_flags_in_warnings(mut run: Run) -> Run {
+    for warning in run.warnings.public.iter_mut().chain(&mut run.warnings.of_data) {
+        *warning = with_flags(warning);
+    }
+    run
+}
+
 pub(in crate::cli) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    on_ranks(args.json, args.alone, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
+    let mut args = args.clone();
+    on_ranks(args.json, args.alone, |group| if group.rank() == 0 { lead(&mut args, group) } else { args.follow(group) })
 }
 
 /// Trains as the only process, or as rank 0 of several, which writes the outputs.
-fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
+fn lead(args: &mut TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
+    let made = if args.has_out() || args.resume.is_some() { None } else { Some(RunFolder::next()?) };
+    made.iter().for_each(|made| args.set_out(made.path().to_path_buf()));
     args.refuse_covered_recording()?;
+    let built = Built::new(args)?;
+    built.iter().for_each(|built| built.use_in(args));
+    // With a budget, the number of samples is declared before they are read.
+    args.samples().into_iter().for_each(|samples| args.fill(samples, None));
     let charge = match &args.resume {
         None => args.charge("train", None),
         Some(out) => Checkpoint::invocation(&out.join("checkpoint"))
@@ -268,7 +293,8 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     };
     let charge = agree(group, charge)?;
     let mut folder = None;
-    let result = prepared(args, &charge, group, &mut folder);
+    let result = prepared(args, built, &charge, group, &mut folder);
+    let args = &*args;
     if !matches!(result, Ok(ExitCode::SUCCESS)) {
         charge.narrow(folder.as_ref().map(|_| args.out()));
     }
@@ -315,30 +341,39 @@ fn recording_left(args: &TrainArgs) -> String {
 
 /// Prepares the charged run, and trains.
 fn prepared(
-    args: &TrainArgs,
+    args: &mut TrainArgs,
+    built: Option<Built>,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<ExitCode, Failure> {
-    let (run, checkpoint) = agree(group, begun(args, charge, group, folder))?;
+    let (run, checkpoint) = agree(group, begun(args, built, charge, group, folder))?;
     let folder = folder.as_ref().expect("the run has its folder");
     train(args, args.model()?, &run, checkpoint, group, folder)
 }
 
 /// Returns the run, its folder, and its state if it keeps one.
 fn begun(
-    args: &TrainArgs,
+    args: &mut TrainArgs,
+    built: Option<Built>,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<(Run, Option<Checkpoint>), Failure> {
-    let model = args.model()?;
+    let model = &args.model()?.clone();
     let run = args.prepare_on(model, group)?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
         None => OutputFolder::create(args.out())?,
         Some(out) => OutputFolder::resume(out),
     });
+    if let Some(built) = built {
+        folder.write_model(INITIAL, &built.model)?;
+        args.model = Some(args.out().join(INITIAL));
+    }
+    if args.data.is_english() {
+        folder.write(TOKENIZER, ENGLISH_FILE)?;
+    }
     let mut settings = args.clone();
     if args.copy_model && args.resume.is_none() {
         let kept = folder.checkpoint().join("module.onnx");
@@ -381,6 +416,8 @@ fn train(
     );
     run.warnings.public.iter().for_each(|warning| warn(warning));
     if !args.quiet {
+        args.found.iter().for_each(|line| say(line));
+        args.defaults.iter().for_each(say_default);
         run.data.notes.iter().for_each(|note| say_of_data(note));
     }
     let of_rows = RowWarnings::new(args.quiet, args.json);

@@ -99,7 +99,7 @@ mod tests {
             "keep it: damper train --resume /elsewhere/a--b",
             "build it with --features mpi",
             "`pip install --upgrade onnxruntime-gpu`",
-            "damper train --help lists them",
+            "damper train --help-all lists them",
         ] {
             assert_eq!(words(said), said);
         }

@@ -12,7 +12,7 @@ use damper_federation::FederationError;
 use damper_grad::DeriveError;
 use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;
-use damper_train::TrainError;
+use damper_train::{TrainError, UsedDefault};
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -47,6 +47,11 @@ impl Failure {
     /// Creates an error of a setting: its flag must change.
     pub(in crate::cli) fn usage(message: impl AsRef<str>) -> Self {
         Self { kind: FailureKind::Usage, ..Self::new(message) }
+    }
+
+    /// Creates an error from that of a library about a setting.
+    pub(in crate::cli) fn usage_of(error: impl Error) -> Self {
+        Self::usage(error.to_string())
     }
 
     /// Creates an error of settings in a file: keys stay in backticks.
@@ -162,6 +167,22 @@ pub(in crate::cli) fn say_of_data(note: &str) {
     let note = with_flags(note);
     if !caller::tell("note", serde_json::json!({ "text": note })) {
         let _ = writeln!(io::stderr(), "data: {}", one_line(&note));
+    }
+}
+
+/// Prints a line of public facts.
+pub(in crate::cli) fn say(line: &str) {
+    if !caller::tell("note", serde_json::json!({ "text": line })) {
+        let _ = writeln!(io::stderr(), "{}", one_line(line));
+    }
+}
+
+/// Prints a default that the user left open, with its reason.
+pub(in crate::cli) fn say_default(used: &UsedDefault) {
+    let UsedDefault { setting, value, reason } = used;
+    let note = with_flags(&format!("`{setting}` {value}: {reason}"));
+    if !caller::tell("default", serde_json::json!({ "setting": setting, "value": value, "reason": reason })) {
+        let _ = writeln!(io::stderr(), "default: {}", one_line(&note));
     }
 }
 

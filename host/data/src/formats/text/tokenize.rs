@@ -4,7 +4,7 @@ use super::pattern::rewrite;
 use crate::dataset::IGNORED;
 use crate::files::guarded;
 use crate::numbers::{Room, Sink};
-use crate::options::DROP;
+use crate::options::{DROP, ENGLISH, ENGLISH_FILE};
 use crate::rows::Array;
 use crate::{DataError, DataOptions, InputShape, LabelKind, TextOptions, TextTask};
 use damper_onnx::SettingError;
@@ -47,6 +47,22 @@ pub(in crate::formats) fn declared_length(options: &TextOptions) -> Option<usize
     options.max_length.or_else(of_file)
 }
 
+/// Tokens of a text for a network without a file, unless a number is declared.
+const LENGTH: usize = 64;
+
+/// Returns the length of a text and the number of tokens.
+pub(in crate::formats) fn sizes(options: &DataOptions) -> Result<(usize, usize), DataError> {
+    let tokenizer = read(tokenizer_file(options)?)?;
+    let largest = tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+    Ok((declared_length(&options.text).unwrap_or(LENGTH), largest))
+}
+
+fn tokenizer_file(options: &DataOptions) -> Result<&Path, DataError> {
+    options.text.tokenizer.as_deref().ok_or_else(|| {
+        DataError::File("text: give the tokenizer's file with `tokenizer`, such as tokenizer.json".into())
+    })
+}
+
 /// Texts in the form of the model's inputs, `[N, S]` each.
 pub(super) struct Encoded {
     /// One array per model input.
@@ -59,9 +75,7 @@ pub(super) struct Encoded {
 
 impl Tokens {
     pub(super) fn open(options: &DataOptions) -> Result<Self, DataError> {
-        let file = options.text.tokenizer.as_ref().ok_or_else(|| {
-            DataError::File("text: give the tokenizer's file with `tokenizer`, such as tokenizer.json".into())
-        })?;
+        let file = tokenizer_file(options)?;
         let mut tokenizer = read(file)?;
         let (roles, length) = roles(&options.inputs)?;
         let (padding, truncation) = (tokenizer.get_padding().cloned(), tokenizer.get_truncation().cloned());
@@ -202,9 +216,12 @@ impl Encoder<'_> {
 }
 
 fn read(file: &Path) -> Result<Tokenizer, DataError> {
-    let bytes = std::fs::read(file).map_err(|error| {
-        DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
-    })?;
+    let bytes = match std::fs::read(file) {
+        Err(_) if file == Path::new(ENGLISH) => ENGLISH_FILE.to_vec(),
+        read => read.map_err(|error| {
+            DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
+        })?,
+    };
     let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| broken(file, &error.into()))?;
     // Tokens are never decoded to text.
     if let Some(parts) = json.as_object_mut() {

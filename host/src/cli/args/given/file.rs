@@ -5,6 +5,8 @@ use super::words::{argument, unknown};
 use crate::cli::Failure;
 use crate::cli::args::flags::number::path;
 use clap::Command;
+use damper_data::ENGLISH;
+use damper_edit::network::Network;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,7 @@ pub(super) fn is_run_file(file: &Path) -> bool {
 pub(super) fn checked(file: &Path) -> Result<Table, Failure> {
     if extension(file) != "toml" {
         let found = if file.exists() { "not a run file" } else { "there is no such file" };
-        let problem = format!("{found}; write a run file in TOML, as run.toml (damper train --help shows one)");
+        let problem = format!("{found}; write a run file in TOML, as run.toml (damper train --help-all shows one)");
         return Err(Failure::in_file(file, problem));
     }
     read(file)
@@ -90,11 +92,15 @@ pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathB
             Some((kind, place)) if DATA.contains(&key) && kind != "memory" => {
                 format!("{kind}:{}", of(place).display()).into()
             }
+            // A path whose kind is found later.
+            None if key == "data" || key == "test" && text.parse::<f64>().is_err() => path::value(&of(text)),
             // Names, or a file with names. A comma in its path would turn it into names.
-            _ if key == "classes" && !text.contains(',') => match of(text).to_str() {
+            _ if key == "classes" && !text.contains(',') && text.parse::<usize>().is_err() => match of(text).to_str() {
                 Some(moved) if !moved.contains(',') => moved.into(),
                 _ => continue,
             },
+            // Names that stand for no file.
+            _ if key == "tokenizer" && text == ENGLISH || key == "model" && Network::is_named(text) => continue,
             // An empty path has its own error.
             _ if !text.is_empty() && (READ.contains(&key) || WRITTEN.contains(&key)) => path::value(&of(text)),
             _ => continue,

@@ -5,11 +5,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use toml::Table;
 
-/// Required settings.
-const REQUIRED: [&str; 5] = ["out", "data", "batch-size", "epochs", "lr"];
+/// Settings that a single run requires.
+const REQUIRED: [&str; 1] = ["data"];
+/// Settings that several runs of one plan require as well, so that each has the same.
+const OF_SEVERAL: [&str; 4] = ["out", "batch-size", "epochs", "lr"];
 /// Settings that are required unless an alternative is given.
-const UNLESS: [(&str, &[&str]); 2] =
-    [("epsilon", &["noise-multiplier", "equation-6", "not-private"]), ("delta", &["noise-multiplier", "not-private"])];
+const UNLESS: [(&str, &[&str]); 1] = [("epsilon", &["noise-multiplier", "equation-6", "not-private"])];
+/// As [`UNLESS`], for several runs.
+const UNLESS_OF_SEVERAL: [(&str, &[&str]); 1] = [("delta", &["noise-multiplier", "not-private"])];
 /// Settings, and the settings that exclude them.
 const EXCLUDES: [(&str, &[&str]); 10] = [
     ("epsilon", &["noise-multiplier"]),
@@ -40,17 +43,26 @@ const NEEDS: [(&str, &str); 12] = [
     ("norm-weight", "adagrad-norm"),
 ];
 
+/// The runs that settings are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) enum Runs {
+    /// One run: what it leaves open has a default by the size of its data.
+    One,
+    /// Runs of a comparison or an audit.
+    Several,
+}
+
 /// Checks the rules, with the errors of the parser.
-pub(super) fn check(given: &Table, train: &mut Command) -> Result<(), Error> {
+pub(super) fn check(given: &Table, runs: Runs, train: &mut Command) -> Result<(), Error> {
     exclusions(given, train)?;
-    complete(lacking(given).into_iter().chain(missing(given)).collect(), train)
+    complete(lacking(given).into_iter().chain(missing(given, runs)).collect(), train)
 }
 
 /// As [`check`], for a run without a model name.
-pub(super) fn check_but_model(given: &Table, train: &mut Command) -> Result<(), Error> {
+pub(super) fn check_but_model(given: &Table, runs: Runs, train: &mut Command) -> Result<(), Error> {
     let mut given = given.clone();
     given.insert("model".into(), "".into());
-    check(&given, train)
+    check(&given, runs, train)
 }
 
 /// Checks only the settings of a model, with the errors of the parser. Subcommands without a run share them.
@@ -86,15 +98,26 @@ fn lacking(given: &Table) -> Vec<&'static str> {
 }
 
 /// Returns the required settings that are missing.
-fn missing(given: &Table) -> Vec<&'static str> {
+fn missing(given: &Table, runs: Runs) -> Vec<&'static str> {
     let has = |key: &&str| given.contains_key(*key);
-    let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(&has));
+    let (required, unless): (&[&str], &[(&str, &[&str])]) = match runs {
+        Runs::One => (&[], &[]),
+        Runs::Several => (&OF_SEVERAL, &UNLESS_OF_SEVERAL),
+    };
+    let required = required.iter().chain(&REQUIRED).copied().filter(|key| !has(key));
+    let unless = UNLESS.iter().chain(unless).filter(|(key, others)| !has(key) && !others.iter().any(&has));
     let model = (!given.contains_key("model")).then_some("model");
-    REQUIRED.into_iter().filter(|key| !has(key)).chain(unless.map(|(key, _)| *key)).chain(model).collect()
+    required.chain(unless.map(|(key, _)| *key)).chain(model).collect()
 }
 
 /// Returns the flag of a setting with its value, as the parser shows it.
 fn shown(command: &Command, key: &str) -> String {
+    // Both may be given by place.
+    match key {
+        "model" => return "<MODEL.onnx|RUN.toml>".into(),
+        "data" if command.get_positionals().nth(1).is_some() => return "<DATA>".into(),
+        _ => {}
+    }
     let id = key.replace('-', "_");
     command
         .get_arguments()

@@ -32,7 +32,7 @@ pub(in crate::cli) fn unknown(train: &Command, key: &str) -> String {
     if with_dashes != key && argument(train, &with_dashes).is_some() {
         return format!("unknown key `{key}`: write it `{with_dashes}`");
     }
-    format!("unknown key `{key}`: damper train --help lists the flags")
+    format!("unknown key `{key}`: damper train --help-all lists the flags")
 }
 
 /// Returns `settings` as arguments: `--flag=value`, repeated as needed, with the model last.
@@ -62,8 +62,8 @@ pub(in crate::cli) fn of_args(args: &[String], train: &Command) -> Result<TrainA
     let model = args.iter().rev().find_map(|arg| arg.strip_prefix("--model-file="));
     let flags = args.iter().filter(|arg| !arg.starts_with("--model-file=")).map(String::as_str);
     let line = ["train"].into_iter().chain(flags).chain(["--"]).chain(model);
-    // Required settings are checked with all others.
-    let optional = train.clone().mut_args(|arg| arg.required(false));
-    let parsed = optional.try_get_matches_from(line).and_then(|matches| TrainArgs::from_arg_matches(&matches));
-    parsed.map_err(|error| Failure::new(crate::cli::plain(&error)))
+    let parsed = train.clone().try_get_matches_from(line).and_then(|matches| TrainArgs::from_arg_matches(&matches));
+    let mut args = parsed.map_err(|error| Failure::new(crate::cli::plain(&error)))?;
+    super::place::take(&mut args)?;
+    Ok(args)
 }

@@ -5,7 +5,7 @@
 
 use super::count::count;
 use crate::cli::args::given;
-use crate::cli::args::given::{Fault, KeyFault, KeyFaultKind};
+use crate::cli::args::given::{Fault, KeyFault, KeyFaultKind, Runs};
 use crate::cli::args::train::TrainArgs;
 use crate::cli::commands::Cli;
 use crate::cli::{Failure, plain};
@@ -136,7 +136,7 @@ pub(super) fn parse(flags: &[String], budget: Option<&Path>, out: &Path) -> Resu
     line.extend(flags.iter().cloned());
     let mut train = command();
     let mut args = given::of_args(&line, &train)?;
-    match given::complete(&mut args, &mut train) {
+    match given::complete(&mut args, Runs::Several, &mut train) {
         Ok(_) => Ok((Box::new(args), model)),
         Err(Fault::Failure(failure)) => Err(failure),
         Err(Fault::Usage(error)) => Err(Failure::new(plain(&error))),
@@ -283,7 +283,7 @@ impl Reader<'_> {
                 self.failure(format!(
                     "{}: `{label}` is no method: name one in its table, such as method = \"dp-sgd\" ({})",
                     heading(label),
-                    "damper train --help lists them"
+                    "damper train --help-all lists them"
                 ))
             })?;
             merged.insert("method".into(), value);

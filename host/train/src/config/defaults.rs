@@ -1,0 +1,261 @@
+//! Settings that a user leaves open.
+//!
+//! Each default depends on public facts alone: the number of samples, as declared or counted, the number of trained
+//! parameters, the budget, and the settings that are given. `benches/record/defaults.md` compares them with tuned
+//! settings.
+
+/// Steps take about this many times the root of the number of samples.
+const BATCH_PER_ROOT: f64 = 4.0;
+/// Most passes over the data, and most gradients of samples in a run: seconds to minutes for small networks.
+const EPOCHS: f64 = 40.0;
+const GRADIENTS: f64 = 1e6;
+/// Nearly every gradient is larger, so the clip acts as a normalisation.
+const CLIP: f32 = 0.1;
+/// The clip if the rate is given. It is the usual default, so the rate was probably chosen for it.
+const CLIP_OF_RATE: f32 = 1.0;
+/// Adam's rate, and the number of parameters above which it falls with their root.
+const ADAM_RATE: f64 = 0.015;
+const LARGE: f64 = 110_000.0;
+/// SGD: how far the noise of a whole run moves a parameter, and the largest rate times clip.
+const MOVED: f64 = 0.5;
+const LARGEST_STEP: f64 = 4.0;
+
+/// Facts about a run that determine its defaults. All are public.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PublicFacts {
+    /// Number of training samples, as declared or counted.
+    pub samples: u64,
+    /// Number of trained parameters. Without it the optimizer and the rate stay open.
+    pub params: Option<usize>,
+    /// ε, or the noise multiplier.
+    pub noise: GivenNoise,
+}
+
+/// The amount of noise.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum GivenNoise {
+    /// The run's ε.
+    Epsilon(f64),
+    /// The noise multiplier.
+    Multiplier(f64),
+    /// A baseline without privacy.
+    NotPrivate,
+}
+
+/// An optimizer, as far as the defaults depend on it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum GivenOptimizer {
+    /// None is given.
+    #[default]
+    Open,
+    /// SGD with this momentum.
+    Sgd(f64),
+    /// An optimizer that scales each parameter's step by its own gradients, as Adam does.
+    Adaptive,
+}
+
+/// Settings of a run, some of them open.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct OpenSettings {
+    /// δ.
+    pub delta: Option<f64>,
+    /// The batch size.
+    pub batch_size: Option<u32>,
+    /// Passes over the data.
+    pub epochs: Option<f64>,
+    /// The optimizer.
+    pub optimizer: GivenOptimizer,
+    /// The learning rate.
+    pub lr: Option<f64>,
+    /// The clip.
+    pub clip: Option<f32>,
+}
+
+/// A default that was used, and its reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsedDefault {
+    /// The setting.
+    pub setting: &'static str,
+    /// Its value.
+    pub value: String,
+    /// The reason, from public facts.
+    pub reason: String,
+}
+
+impl OpenSettings {
+    /// Fills the open settings. Returns the defaults that were used.
+    ///
+    /// An open optimizer becomes Adam if the rate is open too. With a given rate it stays open, because a rate for one
+    /// optimizer and clip fits no other.
+    pub fn fill(&mut self, facts: PublicFacts) -> Vec<UsedDefault> {
+        let mut used = Vec::new();
+        let mut note = |setting, value: String, reason: String| used.push(UsedDefault { setting, value, reason });
+        let PublicFacts { samples, params, noise } = facts;
+        let is_private = noise != GivenNoise::NotPrivate;
+        if is_private && self.delta.is_none() {
+            let delta = *self.delta.insert(delta(samples));
+            note("delta", format!("{delta:e}"), format!("a power of ten below 1 / {samples} samples"));
+        }
+        let batch_size = *self.batch_size.get_or_insert_with(|| {
+            let batch = batch_size(samples);
+            note("batch_size", batch.to_string(), format!("{BATCH_PER_ROOT} times the root of {samples} samples"));
+            batch
+        });
+        let epochs = *self.epochs.get_or_insert_with(|| {
+            let epochs = epochs(samples);
+            let reason = if epochs < EPOCHS { "a million gradients of samples" } else { "usual for few samples" };
+            note("epochs", epochs.to_string(), reason.into());
+            epochs
+        });
+        if is_private && self.clip.is_none() {
+            let (clip, reason) = match self.lr {
+                None => (CLIP, "most gradients are larger, so steps depend little on it"),
+                Some(_) => (CLIP_OF_RATE, "the usual bound beside a given rate"),
+            };
+            self.clip = Some(clip);
+            note("clip", clip.to_string(), reason.into());
+        }
+        let (Some(params), None) = (params, self.lr) else { return used };
+        if self.optimizer == GivenOptimizer::Open {
+            self.optimizer = GivenOptimizer::Adaptive;
+            note("optimizer", "adam".into(), "its rate fits most networks at any epsilon".into());
+        }
+        let (lr, reason) = match self.optimizer {
+            GivenOptimizer::Sgd(momentum) => {
+                let clip = f64::from(self.clip.unwrap_or(1.0));
+                sgd_rate(noise, f64::from(batch_size), epochs, samples, clip, momentum)
+            }
+            _ => adam_rate(params),
+        };
+        self.lr = Some(lr);
+        note("lr", lr.to_string(), reason);
+        used
+    }
+}
+
+/// Returns the largest power of ten that is at most 1e-5 and `samples^-1.1`.
+fn delta(samples: u64) -> f64 {
+    const POWERS: [f64; 11] = [1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15];
+    let most = (samples.max(1) as f64).powf(-1.1);
+    POWERS.into_iter().find(|power| *power <= most).unwrap_or(1e-15)
+}
+
+fn batch_size(samples: u64) -> u32 {
+    let samples = samples.max(1) as f64;
+    (BATCH_PER_ROOT * samples.sqrt()).round().min(samples) as u32
+}
+
+fn epochs(samples: u64) -> f64 {
+    let most = GRADIENTS / samples.max(1) as f64;
+    if most >= EPOCHS { EPOCHS } else { two_digits(most.max(1.0)) }
+}
+
+fn adam_rate(params: usize) -> (f64, String) {
+    let params = params as f64;
+    if params <= LARGE {
+        return (ADAM_RATE, "adam's, for a small network".into());
+    }
+    (two_digits(ADAM_RATE * (LARGE / params).sqrt()), format!("adam's, for {params} parameters"))
+}
+
+/// Returns the rate for which the noise of the run moves each parameter by [`MOVED`].
+fn sgd_rate(noise: GivenNoise, batch: f64, epochs: f64, samples: u64, clip: f64, momentum: f64) -> (f64, String) {
+    let step = match noise {
+        // A root of the steps times the multiplier is about 5 E / ε, over the usual range of batches.
+        GivenNoise::Epsilon(epsilon) => MOVED * epsilon * batch / (5.0 * epochs),
+        GivenNoise::Multiplier(multiplier) => {
+            MOVED * batch / (multiplier * (epochs * samples as f64 / batch).max(1.0).sqrt())
+        }
+        GivenNoise::NotPrivate => return (0.1 * (1.0 - momentum), "usual without noise".into()),
+    };
+    let rate = two_digits(step.min(LARGEST_STEP) * (1.0 - momentum) / clip);
+    (rate, "so that the noise of the whole run moves a parameter by about a half".into())
+}
+
+/// Rounds to two digits, as people write settings.
+fn two_digits(value: f64) -> f64 {
+    format!("{value:.1e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: PublicFacts = PublicFacts { samples: 1437, params: Some(2730), noise: GivenNoise::Epsilon(3.0) };
+
+    fn filled(open: OpenSettings, facts: PublicFacts) -> (OpenSettings, Vec<&'static str>) {
+        let mut settings = open;
+        let used = settings.fill(facts).into_iter().map(|used| used.setting).collect();
+        (settings, used)
+    }
+
+    // The values of the published rule, computed by hand.
+    #[test]
+    fn the_rule_is_as_published() {
+        for (samples, delta, batch, epochs) in [
+            (1, 1e-5, 1, 40.0),
+            (1437, 1e-5, 152, 40.0),
+            (10_000, 1e-5, 400, 40.0),
+            (35_000, 1e-5, 748, 29.0),
+            (36_000, 1e-6, 759, 28.0),
+            (60_000, 1e-6, 980, 17.0),
+            (3_000_000, 1e-8, 6928, 1.0),
+        ] {
+            let (found, _) = filled(OpenSettings::default(), PublicFacts { samples, ..FACTS });
+            assert_eq!(
+                (found.delta, found.batch_size, found.epochs),
+                (Some(delta), Some(batch), Some(epochs)),
+                "{samples}"
+            );
+            assert_eq!((found.lr, found.clip, found.optimizer), (Some(0.015), Some(0.1), GivenOptimizer::Adaptive));
+        }
+        let (found, _) = filled(OpenSettings::default(), PublicFacts { params: Some(11_000_000), ..FACTS });
+        assert_eq!(found.lr, Some(0.0015));
+    }
+
+    #[test]
+    fn given_settings_stay() {
+        let given = OpenSettings {
+            delta: Some(1e-7),
+            batch_size: Some(8),
+            epochs: Some(2.0),
+            optimizer: GivenOptimizer::Sgd(0.0),
+            lr: Some(0.5),
+            clip: Some(2.0),
+        };
+        assert_eq!(filled(given, FACTS), (given, vec![]));
+        let (found, used) = filled(OpenSettings { lr: Some(2.0), ..OpenSettings::default() }, FACTS);
+        assert_eq!((found.optimizer, found.lr, found.clip), (GivenOptimizer::Open, Some(2.0), Some(1.0)));
+        assert_eq!(used, ["delta", "batch_size", "epochs", "clip"]);
+    }
+
+    // Before a model is read, the optimizer and its rate stay open.
+    #[test]
+    fn the_rate_waits_for_the_model() {
+        let (found, used) = filled(OpenSettings::default(), PublicFacts { params: None, ..FACTS });
+        assert_eq!((found.optimizer, found.lr), (GivenOptimizer::Open, None));
+        assert_eq!(used, ["delta", "batch_size", "epochs", "clip"]);
+    }
+
+    #[test]
+    fn sgd_depends_on_the_noise() {
+        let of = |noise, momentum| {
+            let open = OpenSettings { optimizer: GivenOptimizer::Sgd(momentum), ..OpenSettings::default() };
+            filled(open, PublicFacts { noise, ..FACTS }).0.lr.unwrap()
+        };
+        // min(4, 3 * 152 / (10 * 40)) / 0.1.
+        assert_eq!(of(GivenNoise::Epsilon(3.0), 0.0), 11.0);
+        assert_eq!(of(GivenNoise::Epsilon(100.0), 0.0), 40.0);
+        assert!((of(GivenNoise::Epsilon(3.0), 0.9) - 1.1).abs() < 1e-9);
+        // 0.5 * 152 / (2.5 * sqrt(40 * 1437 / 152)) / 0.1.
+        assert_eq!(of(GivenNoise::Multiplier(2.5), 0.0), 16.0);
+    }
+
+    // A baseline has no bound and no δ.
+    #[test]
+    fn baselines_have_no_clip() {
+        let (found, used) = filled(OpenSettings::default(), PublicFacts { noise: GivenNoise::NotPrivate, ..FACTS });
+        assert_eq!((found.delta, found.clip), (None, None));
+        assert_eq!(used, ["batch_size", "epochs", "optimizer", "lr"]);
+    }
+}
