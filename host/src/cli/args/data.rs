@@ -75,9 +75,9 @@ pub(in crate::cli) struct DataArgs {
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<Text<Delimiter>>,
     /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. A number K
-    /// means the names 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. Other kinds
-    /// have their numbers. They are public. [default: those in the model, else labels are numbers. For images the
-    /// training folders in the order of their names]
+    /// means the names 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. For other
+    /// kinds the labels are numbers. Names are public. [default: those in the model, else labels are numbers. For
+    /// images the training folders in the order of their names]
     #[arg(long, value_name = "NAME,NAME,...|FILE|K")]
     classes: Option<Text<Names>>,
     /// csv, parquet: a column of categories with all its values, which are public. Each value becomes a number, 0 or 1,
