@@ -34,7 +34,10 @@ fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>, test: 
                 100.0 * accuracy
             )
         }
-        (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})"),
+        (None, Some(loss)) => {
+            let r_squared = test.r_squared.map_or(String::new(), |r_squared| format!("R² {r_squared:.4}, "));
+            writeln!(f, "loss      {loss:.6}  ({r_squared}on {samples} held-out samples; {secrecy})")
+        }
         _ => writeln!(f, "accuracy  not measured (`test_metrics` {})", held_out.metrics),
     }?;
     match held_out.last_iterate {

@@ -223,3 +223,49 @@ fn comparison_takes_exact_figures_alone() {
     let output = damper().arg("compare").arg(&file).output().unwrap();
     assert!(stderr(&output).contains("test-metrics: a comparison is of exact figures"), "{}", stderr(&output));
 }
+
+/// Labels of ten held-out rows, far from the scale's mean.
+const LABELS: [f64; 10] = [10.0, 14.0, 11.0, 18.0, 12.0, 13.0, 19.0, 10.0, 15.0, 16.0];
+
+// R² is 1 minus the error over the variance of the held-out labels, in their unit.
+#[test]
+fn regressions_have_an_r_squared() {
+    let (guard, out) = folder();
+    let file = |name: &str, rows: &[(usize, f64)]| {
+        let lines: String = rows.iter().map(|(row, label)| format!("{row},{},{label}\n", row % 3)).collect();
+        let path = guard.path().join(name);
+        fs::write(&path, format!("a,b,y\n{lines}")).unwrap();
+        path.display().to_string()
+    };
+    let train = file("train.csv", &(0..200).map(|row| (row % 10, LABELS[row % 10])).collect::<Vec<_>>());
+    let test = file("test.csv", &LABELS.into_iter().enumerate().collect::<Vec<_>>());
+    let report = |extra: &[&str]| {
+        let out = out.join(extra.len().to_string()).display().to_string();
+        let data = ["train", "--model", "linear", &train, "--test", &test, "--loss", "mse", "--scale", "y=14,3"];
+        let usual = ["--epsilon", "8", "--epochs", "3", "--backend", "portable", "--json", "--out", &out];
+        json(&run(&[&data[..], &usual, extra].concat()))
+    };
+    let exact = report(&[]);
+    let mean = LABELS.iter().sum::<f64>() / 10.0;
+    let variance = LABELS.iter().map(|label| (label - mean).powi(2)).sum::<f64>() / 10.0;
+    let expected = 1.0 - exact["test_loss"].as_f64().unwrap() / variance;
+    let found = exact["test_r_squared"].as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    // A private run has no variance to divide by.
+    let private = report(&["--test-metrics", "private", "--test-loss-bound", "9"]);
+    assert_eq!(private["test_r_squared"], Value::Null);
+}
+
+// A run that learns nothing says so, from figures that it releases. A run that learns does not.
+#[test]
+fn guesses_are_told() {
+    let told = |noise: &str, epochs: &str| {
+        let (_guard, out) = folder();
+        let flags = ["--noise-multiplier", noise, "--delta", "1e-5", "--epochs", epochs, "--seed", "1", "--lr", "1"];
+        let out = out.display().to_string();
+        let args = [&["train", MLP, DIGITS, "--out", &out, "--clip", "0.1", "--batch-size", "64"][..], &flags].concat();
+        stderr(&run(&args)).contains("that of a guess")
+    };
+    assert!(told("500", "1"));
+    assert!(!told("1", "5"));
+}

@@ -4,7 +4,9 @@ pub(crate) mod best;
 pub(crate) mod class_metrics;
 pub(crate) mod data_names;
 pub(crate) mod evaluate;
+pub(crate) mod guess;
 pub(crate) mod progress;
+pub(crate) mod r_squared;
 pub(crate) mod released;
 
 use crate::config::release_non_finite::NonFiniteCount;

@@ -206,6 +206,7 @@ pub(super) fn held_out(held_out: &HeldOutRecord, test: &TestFigures) -> Rows {
             ("accuracy", test.accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
             ("loss", test.loss.map_or(String::new(), |loss| format!("{loss:.4}"))),
             ("perplexity", test.perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.2}"))),
+            ("R²", test.r_squared.map_or(String::new(), |r_squared| format!("{r_squared:.4}"))),
             (
                 "without averaging",
                 held_out.last_iterate.map_or(String::new(), |LastIterate { loss, accuracy }| {

@@ -86,6 +86,9 @@ pub struct TestFigures {
     /// Exponential of the loss, if a sample has several labels: the measure of a language model.
     #[serde(rename = "test_perplexity")]
     pub perplexity: Option<f64>,
+    /// R², if the loss is the mean squared error and a sample has one label.
+    #[serde(rename = "test_r_squared", default, skip_serializing_if = "Option::is_none")]
+    pub r_squared: Option<f64>,
 }
 
 /// Time, backend and result of training.

@@ -96,6 +96,7 @@ impl TestFigures {
             accuracy: last.and_then(|at| at.accuracy),
             loss: last.map(|at| at.loss),
             perplexity: perplexity(run, outcome),
+            r_squared: last.and_then(|at| damper_train::r_squared(run, at.loss)),
         }
     }
 }

@@ -128,7 +128,7 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
         all.insert(0, "where the run ended and which step model-best.onnx is of, which follow from those figures");
     }
     if is_exact {
-        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity, the figures by class and metrics.csv are exact functions of them");
+        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity, test_r_squared, the figures by class and metrics.csv are exact functions of them");
     }
     format!(
         "{}. No gradient, norm, {}, count of dropped rows or training loss was released",

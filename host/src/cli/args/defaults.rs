@@ -1,19 +1,22 @@
 //! Defaults of `damper train` for settings that neither flags nor a file give.
 
 use crate::cli::args::train::TrainArgs;
-use damper_train::{GivenNoise, OpenSettings, PublicFacts};
+use damper_train::{GivenNoise, OpenSettings, PublicFacts, RunInputs};
 
 impl TrainArgs {
     /// Fills the settings that are open, for this number of training samples. A declared number counts instead. Until
-    /// the number of trained parameters is known, the optimizer and its rate stay open.
-    pub(in crate::cli) fn fill(&mut self, samples: u64, params: Option<usize>) {
+    /// the model is read, the optimizer and its rate stay open.
+    pub(in crate::cli) fn fill(&mut self, samples: u64, model: Option<&RunInputs<'_>>) {
         let privacy = &self.privacy;
         let noise = match (privacy.epsilon.or(privacy.equation_6), privacy.noise_multiplier) {
             _ if privacy.not_private => GivenNoise::NotPrivate,
             (Some(epsilon), _) => GivenNoise::Epsilon(epsilon),
             (None, multiplier) => GivenNoise::Multiplier(multiplier.unwrap_or(1.0)),
         };
-        let facts = PublicFacts { samples: privacy.dataset_size.unwrap_or(samples), params, noise };
+        let samples = privacy.dataset_size.unwrap_or(samples);
+        let params = model.map(RunInputs::params);
+        let takes_integers = model.is_some_and(RunInputs::takes_integers);
+        let facts = PublicFacts { samples, params, takes_integers, noise };
         let is_open = self.method.takes_any_optimizer();
         let (privacy, training, optimizer) = (&mut self.privacy, &mut self.training, &mut self.optimizer);
         let mut settings = OpenSettings {

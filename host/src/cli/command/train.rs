@@ -169,7 +169,7 @@ impl TrainArgs {
     fn prepared(&mut self, model: &Path, source: InputFiles) -> Result<Run, Failure> {
         let in_model = |error| Failure::in_model(model, error);
         let inputs = RunInputs::read(&source, &self.config()?).map_err(in_model)?;
-        self.fill(inputs.samples(), Some(inputs.params()));
+        self.fill(inputs.samples(), Some(&inputs));
         let run = inputs.prepare(self.config()?).map_err(in_model)?;
         Ok(with_flags_in_warnings(run))
     }

@@ -7,7 +7,7 @@ use crate::cli::session::command_line::line;
 use crate::cli::session::event_log::EventLog;
 use crate::cli::session::resume;
 use crate::cli::session::watch::metrics;
-use crate::cli::{Failure, answer, answer_json};
+use crate::cli::{Failure, answer, answer_json, warn};
 use damper_accounting::upward;
 use damper_onnx as onnx;
 use damper_onnx::pb::ModelProto;
@@ -15,7 +15,7 @@ use damper_report::{
     BEST_MODEL, NotPrivateReport, NotPrivateStatement, OutputFolder, TrainReport, Unfinished, trained_model,
     unfinished_model,
 };
-use damper_train::{Outcome, RecordRequest, Run, files, recording_part};
+use damper_train::{Outcome, RecordRequest, Run, files, guess_warning, recording_part};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -42,6 +42,7 @@ pub(in crate::cli) fn finished(
     if let Some(fault) = write_report(target.out, target.out)?.fault() {
         return Err(Failure::in_file(target.out, fault));
     }
+    warn_of_guess(run, outcome, events);
     events.end(Some(report.epsilon), Some(report.delta));
 
     if target.json {
@@ -77,6 +78,7 @@ fn finished_not_private(
     let statement = NotPrivateStatement::read(target.out)?
         .ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
     write_not_private(&statement, target.out)?;
+    warn_of_guess(run, outcome, events);
     events.end(None, None);
     if target.json {
         answer_json(&report)?;
@@ -89,6 +91,15 @@ fn finished_not_private(
         with_flags(&report.to_string())
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns of a network that has learned nothing.
+fn warn_of_guess(run: &Run, outcome: &Outcome, events: &mut EventLog) {
+    if let Some(warning) = guess_warning(run, outcome) {
+        let warning = with_flags(&warning);
+        warn(&warning);
+        events.warning(&warning);
+    }
 }
 
 /// Writes the outputs of a run that was stopped on request, and prints how to resume it.

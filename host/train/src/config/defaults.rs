@@ -4,8 +4,8 @@
 //! parameters, the budget, and the settings that are given. `benches/record/defaults.md` compares them with tuned
 //! settings.
 
-/// Steps take about this many times the root of the number of samples.
-const BATCH_PER_ROOT: f64 = 4.0;
+/// The batch size over the root of the number of samples.
+const BATCH_PER_ROOT: f64 = 8.0;
 /// Most passes over the data, and most gradients of samples in a run: seconds to minutes for small networks.
 const EPOCHS: f64 = 40.0;
 const GRADIENTS: f64 = 1e6;
@@ -13,9 +13,12 @@ const GRADIENTS: f64 = 1e6;
 const CLIP: f32 = 0.1;
 /// The clip if the rate is given. It is the usual default, so the rate was probably chosen for it.
 const CLIP_OF_RATE: f32 = 1.0;
-/// Adam's rate, and the number of parameters above which it falls with their root.
-const ADAM_RATE: f64 = 0.015;
-const LARGE: f64 = 110_000.0;
+/// Adam: how far the noise of a whole run moves a parameter. The rows of an embedding get gradients from few samples, so
+/// models of integer inputs have a larger rate.
+const ADAM_MOVED: f64 = 1.0 / 3.0;
+const ADAM_MOVED_OF_TOKENS: f64 = 1.0;
+/// Adam: the largest rate times the root of the number of parameters.
+const ADAM_LARGEST: f64 = 5.0;
 /// SGD: how far the noise of a whole run moves a parameter, and the largest rate times clip.
 const MOVED: f64 = 0.5;
 const LARGEST_STEP: f64 = 4.0;
@@ -27,6 +30,8 @@ pub struct PublicFacts {
     pub samples: u64,
     /// Number of trained parameters. Without it the optimizer and the rate stay open.
     pub params: Option<usize>,
+    /// True if the model's inputs are integers, such as tokens.
+    pub takes_integers: bool,
     /// ε, or the noise multiplier.
     pub noise: GivenNoise,
 }
@@ -90,7 +95,7 @@ impl OpenSettings {
     pub fn fill(&mut self, facts: PublicFacts) -> Vec<UsedDefault> {
         let mut used = Vec::new();
         let mut note = |setting, value: String, reason: String| used.push(UsedDefault { setting, value, reason });
-        let PublicFacts { samples, params, noise } = facts;
+        let PublicFacts { samples, params, takes_integers, noise } = facts;
         let is_private = noise != GivenNoise::NotPrivate;
         if is_private && self.delta.is_none() {
             let delta = *self.delta.insert(delta(samples));
@@ -120,12 +125,13 @@ impl OpenSettings {
             self.optimizer = GivenOptimizer::Adaptive;
             note("optimizer", "adam".into(), "its rate fits most networks at any epsilon".into());
         }
+        let steps = (epochs * samples as f64 / f64::from(batch_size)).ceil().max(1.0);
         let (lr, reason) = match self.optimizer {
             GivenOptimizer::Sgd(momentum) => {
                 let clip = f64::from(self.clip.unwrap_or(1.0));
-                sgd_rate(noise, f64::from(batch_size), epochs, samples, clip, momentum)
+                sgd_rate(noise, samples, steps, f64::from(batch_size), clip, momentum)
             }
-            _ => adam_rate(params),
+            _ => adam_rate(params, steps, takes_integers),
         };
         self.lr = Some(lr);
         note("lr", lr.to_string(), reason);
@@ -150,22 +156,22 @@ fn epochs(samples: u64) -> f64 {
     if most >= EPOCHS { EPOCHS } else { two_digits(most.max(1.0)) }
 }
 
-fn adam_rate(params: usize) -> (f64, String) {
-    let params = params as f64;
-    if params <= LARGE {
-        return (ADAM_RATE, "adam's, for a small network".into());
+fn adam_rate(params: usize, steps: f64, takes_integers: bool) -> (f64, String) {
+    let (moved, of) = if takes_integers { (ADAM_MOVED_OF_TOKENS, " of tokens") } else { (ADAM_MOVED, "") };
+    let (rate, most) = (moved / steps.sqrt(), ADAM_LARGEST / (params.max(1) as f64).sqrt());
+    if rate <= most {
+        (two_digits(rate), format!("for {steps} steps of a network{of}"))
+    } else {
+        (two_digits(most), format!("for {params} parameters"))
     }
-    (two_digits(ADAM_RATE * (LARGE / params).sqrt()), format!("adam's, for {params} parameters"))
 }
 
 /// Returns the rate for which the noise of the run moves each parameter by [`MOVED`].
-fn sgd_rate(noise: GivenNoise, batch: f64, epochs: f64, samples: u64, clip: f64, momentum: f64) -> (f64, String) {
+fn sgd_rate(noise: GivenNoise, samples: u64, steps: f64, batch: f64, clip: f64, momentum: f64) -> (f64, String) {
     let step = match noise {
-        // A root of the steps times the multiplier is about 5 E / ε, over the usual range of batches.
-        GivenNoise::Epsilon(epsilon) => MOVED * epsilon * batch / (5.0 * epochs),
-        GivenNoise::Multiplier(multiplier) => {
-            MOVED * batch / (multiplier * (epochs * samples as f64 / batch).max(1.0).sqrt())
-        }
+        // The multiplier times the root of the steps is about 5 T B / (ε N), over the usual range of batches.
+        GivenNoise::Epsilon(epsilon) => MOVED * epsilon * samples as f64 / (5.0 * steps),
+        GivenNoise::Multiplier(multiplier) => MOVED * batch / (multiplier * steps.sqrt()),
         GivenNoise::NotPrivate => return (0.1 * (1.0 - momentum), "usual without noise".into()),
     };
     let rate = two_digits(step.min(LARGEST_STEP) * (1.0 - momentum) / clip);
@@ -181,7 +187,8 @@ fn two_digits(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const FACTS: PublicFacts = PublicFacts { samples: 1437, params: Some(2730), noise: GivenNoise::Epsilon(3.0) };
+    const FACTS: PublicFacts =
+        PublicFacts { samples: 1437, params: Some(2730), takes_integers: false, noise: GivenNoise::Epsilon(3.0) };
 
     fn filled(open: OpenSettings, facts: PublicFacts) -> (OpenSettings, Vec<&'static str>) {
         let mut settings = open;
@@ -192,25 +199,24 @@ mod tests {
     // The values of the published rule, computed by hand.
     #[test]
     fn the_rule_is_as_published() {
-        for (samples, delta, batch, epochs) in [
-            (1, 1e-5, 1, 40.0),
-            (1437, 1e-5, 152, 40.0),
-            (10_000, 1e-5, 400, 40.0),
-            (35_000, 1e-5, 748, 29.0),
-            (36_000, 1e-6, 759, 28.0),
-            (60_000, 1e-6, 980, 17.0),
-            (3_000_000, 1e-8, 6928, 1.0),
+        for (samples, delta, batch, epochs, lr) in [
+            (1, 1e-5, 1, 40.0, 0.053),
+            (1437, 1e-5, 303, 40.0, 0.024),
+            (10_000, 1e-5, 800, 40.0, 0.015),
+            (35_000, 1e-5, 1497, 29.0, 0.013),
+            (36_000, 1e-6, 1518, 28.0, 0.013),
+            (60_000, 1e-6, 1960, 17.0, 0.015),
+            (3_000_000, 1e-8, 13_856, 1.0, 0.023),
         ] {
             let (found, _) = filled(OpenSettings::default(), PublicFacts { samples, ..FACTS });
-            assert_eq!(
-                (found.delta, found.batch_size, found.epochs),
-                (Some(delta), Some(batch), Some(epochs)),
-                "{samples}"
-            );
-            assert_eq!((found.lr, found.clip, found.optimizer), (Some(0.015), Some(0.1), GivenOptimizer::Adaptive));
+            assert_eq!((found.delta, found.batch_size, found.epochs), (Some(delta), Some(batch), Some(epochs)), "{samples}");
+            assert_eq!((found.lr, found.clip, found.optimizer), (Some(lr), Some(0.1), GivenOptimizer::Adaptive));
         }
-        let (found, _) = filled(OpenSettings::default(), PublicFacts { params: Some(11_000_000), ..FACTS });
-        assert_eq!(found.lr, Some(0.0015));
+        let of = |params, takes_integers| {
+            let facts = PublicFacts { params: Some(params), takes_integers, ..FACTS };
+            filled(OpenSettings::default(), facts).0.lr.unwrap()
+        };
+        assert_eq!((of(2730, true), of(11_000_000, true), of(11_000_000, false)), (0.073, 0.0015, 0.0015));
     }
 
     #[test]
@@ -243,12 +249,12 @@ mod tests {
             let open = OpenSettings { optimizer: GivenOptimizer::Sgd(momentum), ..OpenSettings::default() };
             filled(open, PublicFacts { noise, ..FACTS }).0.lr.unwrap()
         };
-        // min(4, 3 * 152 / (10 * 40)) / 0.1.
-        assert_eq!(of(GivenNoise::Epsilon(3.0), 0.0), 11.0);
+        // min(4, 3 * 1437 / (10 * 190)) / 0.1.
+        assert_eq!(of(GivenNoise::Epsilon(3.0), 0.0), 23.0);
         assert_eq!(of(GivenNoise::Epsilon(100.0), 0.0), 40.0);
-        assert!((of(GivenNoise::Epsilon(3.0), 0.9) - 1.1).abs() < 1e-9);
-        // 0.5 * 152 / (2.5 * sqrt(40 * 1437 / 152)) / 0.1.
-        assert_eq!(of(GivenNoise::Multiplier(2.5), 0.0), 16.0);
+        assert_eq!(of(GivenNoise::Epsilon(3.0), 0.9), 2.3);
+        // 0.5 * 303 / (5 * sqrt(190)) / 0.1.
+        assert_eq!(of(GivenNoise::Multiplier(5.0), 0.0), 22.0);
     }
 
     // A baseline has no bound and no δ.

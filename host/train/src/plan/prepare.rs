@@ -13,6 +13,7 @@ use crate::plan::warnings::{data as of_data, released_noise, settings};
 use crate::state::recording;
 use crate::{Run, TrainConfig, TrainError};
 use damper_data::{Dataset, TestSource};
+use damper_onnx::graph::DType;
 use damper_onnx::SettingError;
 use damper_onnx::graph::TensorData;
 use std::mem;
@@ -77,6 +78,12 @@ impl<'a> RunInputs<'a> {
     #[must_use]
     pub fn params(&self) -> usize {
         ParamLayout::new(&self.read.grad).dim()
+    }
+
+    /// Returns true if the model's inputs are integers, such as tokens.
+    #[must_use]
+    pub fn takes_integers(&self) -> bool {
+        self.read.grad.inputs.iter().any(|input| matches!(input.dtype, DType::I64 | DType::I32))
     }
 
     /// Checks the settings, derives and calibrates, as [`prepare`].
