@@ -41,7 +41,7 @@ fn four_words_train() {
     let line = format!("train ROOT/{MLP} ROOT/onnx-models/digits --epsilon 3 --seed 5 --backend portable --workers 1");
     let output = succeeded(&folder, &line);
     let said = stderr(&output);
-    // The published rule for 1,437 samples and a small network: 8 sqrt(1437) = 303.3, and 40 * 1437 / 303 = 189.7 steps.
+    // The published rule for 1,437 samples: 8 sqrt(1437) = 303.3, and 40 * 1437 / 303 = 189.7 steps.
     for default in ["--delta 1e-5", "--batch-size 303", "--epochs 40", "--clip 0.1", "--optimizer adam", "--lr 0.024"] {
         assert!(said.contains(&format!("default: {default}: ")), "{said}");
     }

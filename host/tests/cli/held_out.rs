@@ -256,7 +256,7 @@ fn regressions_have_an_r_squared() {
     assert_eq!(private["test_r_squared"], Value::Null);
 }
 
-// A run that learns nothing says so, from figures that it releases. A run that learns does not.
+// Released figures alone show that a run learned nothing.
 #[test]
 fn guesses_are_told() {
     let told = |noise: &str, epochs: &str| {

@@ -13,13 +13,13 @@ const GRADIENTS: f64 = 1e6;
 const CLIP: f32 = 0.1;
 /// The clip if the rate is given. It is the usual default, so the rate was probably chosen for it.
 const CLIP_OF_RATE: f32 = 1.0;
-/// Adam: how far the noise of a whole run moves a parameter. The rows of an embedding get gradients from few samples, so
-/// models of integer inputs have a larger rate.
+/// Adam: distance by which the noise of a whole run moves a parameter. The rows of an embedding get gradients from few
+/// samples, so models of integer inputs have a larger rate.
 const ADAM_MOVED: f64 = 1.0 / 3.0;
 const ADAM_MOVED_OF_TOKENS: f64 = 1.0;
 /// Adam: the largest rate times the root of the number of parameters.
 const ADAM_LARGEST: f64 = 5.0;
-/// SGD: how far the noise of a whole run moves a parameter, and the largest rate times clip.
+/// SGD: distance by which the noise of a whole run moves a parameter, and the largest rate times clip.
 const MOVED: f64 = 0.5;
 const LARGEST_STEP: f64 = 4.0;
 
@@ -209,7 +209,11 @@ mod tests {
             (3_000_000, 1e-8, 13_856, 1.0, 0.023),
         ] {
             let (found, _) = filled(OpenSettings::default(), PublicFacts { samples, ..FACTS });
-            assert_eq!((found.delta, found.batch_size, found.epochs), (Some(delta), Some(batch), Some(epochs)), "{samples}");
+            assert_eq!(
+                (found.delta, found.batch_size, found.epochs),
+                (Some(delta), Some(batch), Some(epochs)),
+                "{samples}"
+            );
             assert_eq!((found.lr, found.clip, found.optimizer), (Some(lr), Some(0.1), GivenOptimizer::Adaptive));
         }
         let of = |params, takes_integers| {

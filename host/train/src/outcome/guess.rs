@@ -22,5 +22,7 @@ pub fn guess_warning(run: &Run, outcome: &Outcome) -> Option<String> {
         _ => false,
     };
     let remedy = "scale the features by public constants with `normalize`, or try another `lr`";
-    is_guess.then(|| format!("the held-out loss {:.4} is not below that of a guess, so nothing was learned: {remedy}", last.loss))
+    is_guess.then(|| {
+        format!("the held-out loss {:.4} is not below that of a guess, so nothing was learned: {remedy}", last.loss)
+    })
 }
