@@ -10,7 +10,7 @@ mod sizes;
 use crate::init::{InitError, Override, initialise};
 use damper_onnx::graph::GraphOptions;
 use damper_onnx::pb::ModelProto;
-use layers::Builder;
+use layers::{Builder, MOST_PARAMS};
 pub use sizes::NetworkSizes;
 use std::fmt;
 use std::str::FromStr;
@@ -49,6 +49,11 @@ pub enum NetworkError {
     /// Data of a shape that the network does not take.
     #[error("`model` {network}: takes {takes}, and a sample of these data is {given}; {instead}")]
     Shape { network: Network, takes: &'static str, given: String, instead: &'static str },
+    /// A network with more parameters than fit.
+    #[error(
+        "`model` {network}: has {params} parameters, and {MOST_PARAMS} are the most; choose smaller widths, or export a model"
+    )]
+    TooLarge { network: Network, params: usize },
     #[error(transparent)]
     Init(#[from] InitError),
 }
@@ -129,7 +134,8 @@ impl Network {
             }
             _ => return Err(self.misfit(sizes)),
         }
-        let (model, specs) = builder.finish();
+        let (model, specs) =
+            builder.finish().map_err(|params| NetworkError::TooLarge { network: self.clone(), params })?;
         let overrides: Vec<Override> = specs
             .into_iter()
             .map(|(pattern, spec)| Override { pattern, initialiser: spec.parse().expect("a scheme of this file") })

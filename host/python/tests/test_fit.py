@@ -80,8 +80,16 @@ def test_loader_gives_batch_size():
     settings = {key: value for key, value in QUICK.items() if key != "batch_size"}
     assert quiet(damper.fit, mlp(), loader, **settings).steps == 400 // 50
     assert quiet(damper.fit, mlp(), loader, **QUICK).steps == 7
-    with pytest.raises(damper.Error, match="batch_size: give it"):
-        damper.fit(mlp(), (x, y), **settings)
+
+
+def test_a_budget_is_enough(capfd):
+    x, y = separable()
+    run = damper.fit(mlp(), (x, y), epsilon=3)
+    said = capfd.readouterr().err
+    # The rule of docs/command.md for 400 samples: 8 * 20 of them in a step, and 40 * 400 / 160 = 100 steps.
+    for default in ("delta=1e-5", "batch_size=160", "epochs=40", "clip=0.1", "optimizer=adam", "lr=0.033"):
+        assert f"default: {default}: " in said, said
+    assert run.steps == 100 and 2.9 < run.epsilon <= 3
 
 
 BASELINE = {"epochs": 4, "batch_size": 64, "lr": 0.3, "progress": False}

@@ -64,13 +64,13 @@ fn four_words_train() {
     assert!(runs.join("0002/report.html").exists());
 }
 
-// A run that is refused leaves neither its folder nor that of all runs.
+// A run that is refused leaves no folder of its own.
 #[test]
 fn refused_runs_leave_no_folder() {
     let folder = TempDir::new().unwrap();
     let output = damper_in(&folder, &format!("train ROOT/{MLP} nothing.csv --epsilon 3"));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(!folder.path().join("damper-runs").exists());
+    assert!(!folder.path().join("damper-runs/0001").exists());
     fs::create_dir_all(folder.path().join("damper-runs/0007")).unwrap();
     let output = damper_in(&folder, &format!("train ROOT/{MLP} nothing.csv --epsilon 3"));
     assert_eq!(output.status.code(), Some(1));
@@ -105,7 +105,7 @@ fn defaults_follow_what_is_given() {
         stderr(&succeeded(&folder, &line))
     };
     let given = said("--epsilon 3 --lr 0.5");
-    assert!(given.contains("default: --clip 1: ") && !given.contains("--optimizer"), "{given}");
+    assert!(given.contains("default: --clip 1: ") && given.contains("default: --optimizer sgd: "), "{given}");
     // min(4, 3 * 200 / (10 * 2)) / 0.1.
     let sgd = said("--epsilon 3 --optimizer sgd");
     assert!(sgd.contains("default: --lr 40: ") && sgd.contains("default: --clip 0.1: "), "{sgd}");
@@ -119,7 +119,7 @@ fn networks_by_name_train() {
     tables(&folder);
     let models = [
         ("linear rows.csv --classes 2", "linear, from [2] to 2 outputs"),
-        ("mlp:8,4 rows.csv --loss mse", "mlp:8,4, from [2] to 1 outputs"),
+        ("mlp:8,4 rows.csv --loss mse", "mlp:8,4, from [2] to 1 output;"),
         ("cnn ROOT/onnx-models/digits --classes 10", "cnn, from [1, 8, 8] to 10 outputs"),
     ];
     for (at, (line, words)) in models.into_iter().enumerate() {
@@ -153,4 +153,34 @@ fn texts_train_by_two_names() {
         assert_eq!(fs::read(tokenizer).unwrap(), fs::read(own).unwrap());
         assert!(String::from_utf8(output.stdout).unwrap().contains("epsilon"));
     }
+}
+
+// What is found or moved in a folder does not change the meaning of a name.
+#[test]
+fn names_of_networks_are_not_files() {
+    let folder = TempDir::new().unwrap();
+    tables(&folder);
+    fs::create_dir(folder.path().join("linear")).unwrap();
+    let line = "train --model linear rows.csv --classes 2 --epsilon 3 --epochs 1 --backend portable";
+    succeeded(&folder, line);
+    fs::write(folder.path().join("english"), "not a tokenizer").unwrap();
+    if cfg!(feature = "text") {
+        succeeded(
+            &folder,
+            "train --model bag:4 texts.csv --classes 2 --max-length 8 --epsilon 3 --epochs 1 --backend portable",
+        );
+    }
+}
+
+// A number of classes leaves labels numbers, however they are written.
+#[test]
+fn counted_classes_take_numbers() {
+    let folder = TempDir::new().unwrap();
+    let rows: String = (0..100).map(|row| format!("{row},{}.0\n", row % 2)).collect();
+    fs::write(folder.path().join("rows.csv"), format!("a,label\n{rows}")).unwrap();
+    let line = "train --model linear rows.csv --classes 2 --epsilon 3 --epochs 1 --backend portable";
+    succeeded(&folder, line);
+    // The first checks have no batch size yet.
+    succeeded(&folder, &format!("{line} --method quantile"));
+    succeeded(&folder, &format!("{line} --weight-decay 0.1"));
 }

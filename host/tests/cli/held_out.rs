@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 /// Writes a CSV of 64 features and a class, a row for each number.
 fn csv(folder: &Path, name: &str, rows: Range<u32>) -> (PathBuf, String) {
@@ -191,7 +192,12 @@ fn training_file_is_no_test_set() {
     }
     let (_, other) = csv(guard.path(), "other.csv", 500..560);
     let output = train(MLP, &data, &out, &["--test", &other, "--delta", "1e-4"]).output().unwrap();
-    assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
+    assert!(output.status.success() && warnings(&output).is_empty(), "{}", stderr(&output));
+}
+
+/// Returns the warnings, without that of a network that learns nothing from random rows.
+fn warnings(output: &Output) -> Vec<String> {
+    stderr(output).lines().filter(|line| !line.contains("that of a guess")).map(String::from).collect()
 }
 
 /// The warning is only for a person at the data, because it depends on private rows. `rows` expects it on a terminal.
@@ -201,8 +207,7 @@ fn shared_rows_are_in_no_kept_text() {
     let (_, data) = csv(guard.path(), "d.csv", 0..200);
     let (_, overlapping) = csv(guard.path(), "o.csv", 197..260);
     let output = train(MLP, &data, &out, &["--test", &overlapping, "--delta", "1e-4"]).output().unwrap();
-    let message = stderr(&output);
-    assert!(output.status.success() && message.is_empty(), "{message}");
+    assert!(output.status.success() && warnings(&output).is_empty(), "{}", stderr(&output));
     for (name, text) in outputs(&out, &String::from_utf8(output.stdout.clone()).unwrap()) {
         assert!(!text.contains("equal to training rows"), "{name}");
     }

@@ -30,7 +30,8 @@ const FOLDERS: [&str; 4] = ["cifar-10-batches-bin", "cifar-10-batches-py", "cifa
 /// Returns true if `path` is a batch or the folder of one, by its name.
 pub(super) fn is_published(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if path.is_dir() { FOLDERS.contains(&&*name) } else { is_batch(&name) }
+    let is_own = name.contains("_batch") || name.ends_with(".bin");
+    if path.is_dir() { FOLDERS.contains(&&*name) } else { is_batch(&name) && is_own }
 }
 
 /// Returns true if a file with this name is a batch.
@@ -43,7 +44,7 @@ fn is_batch(name: &str) -> bool {
 pub(super) fn sizes(path: &Path, options: &DataOptions) -> (Vec<usize>, Option<usize>) {
     let is_of_hundred = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.contains("100") || matches!(name.strip_suffix(".bin").unwrap_or(&name), "train" | "test")
+        name.starts_with("cifar-100") || path.is_file() && matches!(&*name, "train.bin" | "test.bin" | "train" | "test")
     };
     let inside = || std::fs::read_dir(path).into_iter().flatten().flatten().any(|entry| is_of_hundred(&entry.path()));
     let classes = match options.label_column.as_deref() {

@@ -26,6 +26,9 @@ pub fn with_kind(given: &str, options: &DataOptions) -> Result<String, DataError
     let kind = if path.is_dir() { of_folder(path, options) } else { of_file(given, options) };
     match kind {
         Some(kind) => Ok(format!("{kind}:{given}")),
+        None if !path.exists() && given.contains(['/', '\\']) => {
+            Err(DataError::File(format!("{given}: there is no such file or folder: correct the path")))
+        }
         // It has the error for a path without a kind.
         None => find(given, options).map(|_| given.into()),
     }
@@ -33,8 +36,9 @@ pub fn with_kind(given: &str, options: &DataOptions) -> Result<String, DataError
 
 /// Returns the kind of a file with this name.
 fn of_file(name: &str, options: &DataOptions) -> Option<&'static str> {
-    let bare = name.strip_suffix(".gz").unwrap_or(name);
-    match (options.text.tokenizer.is_some(), likely(name)) {
+    let name = name.to_lowercase();
+    let bare = name.strip_suffix(".gz").unwrap_or(&name);
+    match (options.text.tokenizer.is_some(), likely(&name)) {
         (true, Some("csv")) => Some("text"),
         // Without a tokenizer no text can be read.
         (false, Some("text")) if bare.ends_with(".tsv") => Some("csv"),

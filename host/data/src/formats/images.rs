@@ -58,11 +58,10 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     Ok((splits.remove(0), test))
 }
 
-/// Returns the extents of the first picture, which all have, and the number of class folders.
+/// Returns the extents of all pictures in colour, and the number of class folders.
 pub(super) fn sizes(path: &Path, options: &DataOptions) -> Result<(Vec<usize>, usize), DataError> {
     if options.resize.is_some() {
-        let problem =
-            "pictures of several sizes have no size in common; export a model with the size that they shall have";
+        let problem = "a network by name takes pictures of one size; scale the files, or export a model with the size that they shall have";
         return Err(SettingError::new("resize", "", problem).into());
     }
     let train = path.join("train");
@@ -78,7 +77,9 @@ pub(super) fn sizes(path: &Path, options: &DataOptions) -> Result<(Vec<usize>, u
     let bytes = fs::read(&first).map_err(|error| read_failed(&first, &error))?;
     let layout = PixelLayout::new(&DataOptions { inputs: vec![], ..options.clone() }, &bytes)
         .map_err(|fault| DataError::File(format!("{}: {fault}", first.display())))?;
-    Ok((layout.shape(), folders.len()))
+    let [_, height, width] = layout.shape()[..] else { unreachable!("pictures have three extents") };
+    // All have this size, or are refused. Grey and coloured pictures may be mixed, so the channels are fixed.
+    Ok((vec![3, height, width], folders.len()))
 }
 
 /// Returns the entries of a folder, sorted by name, without hidden entries.

@@ -5,11 +5,14 @@ use damper_onnx::graph::DType;
 use damper_onnx::pb::tensor_proto::DataType;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use damper_onnx::{
-    Extent, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_tensor_i64, make_value_info,
+    Extent, make_attr_int, make_attr_ints, make_attr_tensor, make_node, make_tensor_f32, make_tensor_i64,
+    make_value_info,
 };
 
 const OPERATOR_SET: i64 = 18;
 const IR_VERSION: i64 = 8;
+/// Larger networks by name are refused: 1 GiB of weights.
+pub(super) const MOST_PARAMS: usize = 1 << 28;
 const FLOATS: &str = "x";
 const IDS: &str = "input_ids";
 const MASK: &str = "attention_mask";
@@ -23,8 +26,10 @@ pub(super) struct Builder {
     /// Number of tokens, for texts.
     tokens: Option<usize>,
     outputs: usize,
-    /// Layers so far, by kind.
+    /// Layers so far.
     layers: usize,
+    /// Parameters so far.
+    params: usize,
     /// Patterns of weights and their initial distributions.
     specs: Vec<(String, &'static str)>,
 }
@@ -40,7 +45,7 @@ impl Builder {
         let last = input[0].name.clone();
         let graph = GraphProto { name: "network".into(), input, ..GraphProto::default() };
         let (shape, tokens, outputs) = (sizes.sample.clone(), sizes.tokens, sizes.outputs);
-        Self { graph, last, shape, tokens, outputs, layers: 0, specs: vec![] }
+        Self { graph, last, shape, tokens, outputs, layers: 0, params: 0, specs: vec![] }
     }
 
     /// Adds a node that takes the last value and `more`, and makes the next value.
@@ -53,10 +58,14 @@ impl Builder {
         self.last = name;
     }
 
-    /// Adds a weight of zeros, to be drawn.
+    /// Adds a weight of zeros, to be drawn. Weights of a network that is too large are not made.
     fn weight(&mut self, name: &str, shape: &[usize]) {
-        let zeros = vec![0.0; shape.iter().product()];
-        self.graph.initializer.push(make_tensor_f32(name, shape, &zeros));
+        self.params =
+            shape.iter().fold(1, |size: usize, extent| size.saturating_mul(*extent)).saturating_add(self.params);
+        if self.params <= MOST_PARAMS {
+            let zeros = vec![0.0; shape.iter().product()];
+            self.graph.initializer.push(make_tensor_f32(name, shape, &zeros));
+        }
     }
 
     fn constant(&mut self, name: &str, values: &[i64]) {
@@ -73,7 +82,7 @@ impl Builder {
     pub(super) fn flatten(&mut self) {
         if self.shape.len() > 1 {
             self.node("Flatten", &[], |node| node.attribute.push(make_attr_int("axis", 1)));
-            self.shape = vec![self.shape.iter().product()];
+            self.shape = vec![self.shape.iter().fold(1, |size: usize, extent| size.saturating_mul(*extent))];
         }
     }
 
@@ -148,17 +157,16 @@ impl Builder {
         if self.tokens.is_none() {
             self.node("ReduceMean", &["axis_1"], summed);
         } else {
-            let cast = |node: &mut NodeProto| node.attribute.push(make_attr_int("to", DataType::Float as i64));
             let values = std::mem::replace(&mut self.last, MASK.into());
-            self.node("Cast", &[], cast);
+            self.node("Cast", &[], |node| node.attribute.push(make_attr_int("to", DataType::Float as i64)));
             self.constant("axis_2", &[2]);
             self.node("Unsqueeze", &["axis_2"], |_| {});
-            let mask = std::mem::replace(&mut self.last, MASK.into());
-            self.node("ReduceSum", &["axis_1"], |node| node.attribute.push(make_attr_int("keepdims", 1)));
-            // A text may have no token.
-            self.constant("one", &[1]);
+            let mask = self.last.clone();
+            self.node("ReduceSum", &["axis_1"], summed);
+            // A text may have no token. A constant node is not trained.
+            let one = make_attr_tensor("value", make_tensor_f32("one", &[], &[1.0]));
+            self.graph.node.push(make_node("Constant", "one", &[], &["one"], vec![one]));
             self.node("Max", &["one"], |_| {});
-            self.node("Cast", &[], cast);
             let count = std::mem::replace(&mut self.last, values);
             self.node("Mul", &[&mask], |_| {});
             self.node("ReduceSum", &["axis_1"], summed);
@@ -168,12 +176,16 @@ impl Builder {
     }
 
     /// Adds the last layer. Returns the model, and the distributions of weights that are not those of their roles.
-    pub(super) fn finish(mut self) -> (ModelProto, Vec<(String, &'static str)>) {
+    /// Returns the number of parameters if there are too many.
+    pub(super) fn finish(mut self) -> Result<(ModelProto, Vec<(String, &'static str)>), usize> {
         if self.tokens.is_some() {
             self.specs.push(("head.weight".into(), "normal(0, 0.25)"));
             self.specs.push(("head.bias".into(), "zeros"));
         }
         self.gemm("head", self.outputs);
+        if self.params > MOST_PARAMS {
+            return Err(self.params);
+        }
         let last = self.graph.node.last_mut().expect("the network has a layer");
         last.output = vec!["logits".into()];
         let extents = [Extent::Batch, Extent::Fixed(self.outputs)];
@@ -186,6 +198,6 @@ impl Builder {
             graph: Some(self.graph),
             ..ModelProto::default()
         };
-        (model, self.specs)
+        Ok((model, self.specs))
     }
 }

@@ -46,6 +46,19 @@ fn names_read_back() {
     assert!(!Network::is_named("model.onnx"));
 }
 
+// Sizes come from files that may be damaged.
+#[test]
+fn large_networks_are_refused() {
+    for (name, of) in [
+        ("mlp:65536,65536", sizes(&[3], None, 2)),
+        ("linear", sizes(&[1, 60_000, 60_000], None, 10)),
+        ("linear", sizes(&[usize::MAX, usize::MAX], None, 10)),
+    ] {
+        let problem = name.parse::<Network>().unwrap().model(&of, 0).unwrap_err().to_string();
+        assert!(problem.contains("are the most"), "{problem}");
+    }
+}
+
 #[test]
 fn other_shapes_are_refused() {
     for (name, of, word) in [

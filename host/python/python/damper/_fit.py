@@ -200,8 +200,6 @@ def fit(
             settings[name] = os.path.abspath(settings[name])
     settings["data"] = "memory:train"
     settings["test"] = "memory:test" if held_out is not None else test
-    if settings["batch_size"] is None:
-        raise Error("batch_size: give it, the expected number of samples in a draw")
 
     adapts = lora is not None
     known = _known(train, reading)

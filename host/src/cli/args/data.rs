@@ -75,11 +75,11 @@ pub(in crate::cli) struct DataArgs {
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<Text<Delimiter>>,
     /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. A number K
-    /// means the names 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. For other
+    /// is for labels from 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. For other
     /// kinds the labels are numbers. Names are public. [default: those in the model, else labels are numbers. For
     /// images the training folders in the order of their names]
     #[arg(long, value_name = "NAME,NAME,...|FILE|K")]
-    classes: Option<Text<Names>>,
+    classes: Option<Text<Classes>>,
     /// csv, parquet: a column of categories with all its values, which are public. Each value becomes a number, 0 or 1,
     /// or its position for integer inputs. Can be given for several columns
     #[arg(long, value_name = "COLUMN=VALUE,VALUE,...")]
@@ -223,6 +223,23 @@ const MOST_CLASSES: usize = 100_000;
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Names(pub Vec<String>);
 
+/// The classes: their names, or only their number, for labels from 0.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Classes {
+    names: Option<Vec<String>>,
+    count: usize,
+}
+
+impl FromText for Classes {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.parse::<usize>() {
+            Ok(count @ 2..=MOST_CLASSES) => Ok(Self { names: None, count }),
+            Ok(_) => Err(format!("give a number of classes from 2 to {MOST_CLASSES}, or their names")),
+            Err(_) => Names::from_text(text).map(|Names(names)| Self { count: names.len(), names: Some(names) }),
+        }
+    }
+}
+
 /// Returns the help that lists the formats of the library.
 fn samples() -> String {
     let written = || FORMATS.iter().filter_map(|format| Some((format.names[0], format.path?, format.gzip)));
@@ -276,9 +293,7 @@ impl FromText for Delimiter {
 
 impl FromText for Names {
     fn from_text(text: &str) -> Result<Self, String> {
-        let names = if let Ok(count @ 2..=MOST_CLASSES) = text.parse::<usize>() {
-            (0..count).map(|class| class.to_string()).collect()
-        } else if text.contains(',') {
+        let names: Vec<String> = if text.contains(',') {
             list(text)
         } else {
             let lines = fs::read_to_string(Path::new(text)).map_err(|error| match error.kind() {
@@ -356,6 +371,22 @@ impl DataArgs {
         self.data.as_deref().unwrap_or_default()
     }
 
+    /// Returns the number of classes, if it is declared.
+    pub fn class_count(&self) -> Option<usize> {
+        self.classes.as_deref().map(|classes| classes.count)
+    }
+
+    /// Returns true if the samples are rows of a table.
+    pub fn is_table(&self) -> bool {
+        let kind = self.source().split_once(':').map(|(kind, _)| kind);
+        matches!(kind, Some("csv" | "parquet"))
+    }
+
+    /// Returns true if public constants scale the samples.
+    pub fn is_scaled(&self) -> bool {
+        self.normalize.is_some() || !self.scale.is_empty()
+    }
+
     /// Returns true if texts are cut by the built-in tokenizer.
     pub fn is_english(&self) -> bool {
         self.tokenizer.as_deref() == Some(Path::new(ENGLISH))
@@ -374,10 +405,9 @@ impl DataArgs {
     /// Adds the kinds that paths without one suggest. Returns what it added. A network for sequences takes a table as
     /// texts, by the built-in tokenizer unless a file is given.
     pub fn find_kinds(&mut self, network: Option<&Network>) -> Result<Vec<String>, Failure> {
-        let is_table = |data: &str| {
-            let kind = with_kind(data, &self.options()).unwrap_or_default();
-            kind.starts_with("csv:") || kind.starts_with("text:")
-        };
+        let mut as_texts = self.options();
+        as_texts.text.tokenizer = Some(ENGLISH.into());
+        let is_table = |data: &str| with_kind(data, &as_texts).is_ok_and(|data| data.starts_with("text:"));
         let takes_texts = match network {
             Some(Network::Bag(_)) => true,
             Some(Network::Lstm(_)) => self.data.as_deref().is_some_and(is_table),
@@ -424,7 +454,7 @@ impl DataArgs {
             label_column: self.label_column.as_deref().cloned(),
             header: copied(self.header.as_ref()).map(|YesNo(has)| has),
             delimiter: copied(self.delimiter.as_ref()).map(|Delimiter(byte)| byte),
-            classes: self.classes.as_deref().map(|Names(names)| names.clone()),
+            classes: self.classes.as_deref().and_then(|classes| classes.names.clone()),
             categories: cloned(&self.categories),
             scale: cloned(&self.scale),
             arrays: self.arrays.as_deref().cloned(),

@@ -16,7 +16,7 @@ impl TrainArgs {
         let samples = privacy.dataset_size.unwrap_or(samples);
         let params = model.map(RunInputs::params);
         let takes_integers = model.is_some_and(RunInputs::takes_integers);
-        let facts = PublicFacts { samples, params, takes_integers, noise };
+        let facts = PublicFacts { samples, params, takes_integers, noise, weight_decay: self.optimizer.weight_decay() };
         let is_open = self.method.takes_any_optimizer();
         let (privacy, training, optimizer) = (&mut self.privacy, &mut self.training, &mut self.optimizer);
         let mut settings = OpenSettings {

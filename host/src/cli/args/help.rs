@@ -21,7 +21,7 @@ const COMMON: [(&str, &str, &str); 15] = [
     ("batch-size", "B", "expected samples in a step"),
     ("epochs", "N", "passes over the data"),
     ("lr", "L", "learning rate"),
-    ("optimizer", "NAME", "sgd, momentum, adam, ... [default: by --lr]"),
+    ("optimizer", "NAME", "adam, sgd, ... [default: adam; with --lr sgd]"),
     ("method", "NAME", "dp-sgd, doppler, disk, adp, ... [default: dp-sgd]"),
     ("out", "DIR", "folder for the outputs [default: next in damper-runs]"),
 ];

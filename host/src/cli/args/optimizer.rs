@@ -56,23 +56,29 @@ fn denominator() -> impl TypedValueParser<Value = AdamDenominator> {
 }
 
 impl OptimizerArgs {
-    /// Returns the optimizer, as far as defaults depend on it. If `is_open`, it is open without any of its flags.
+    /// Returns the optimizer, as far as defaults depend on it. If `is_open`, it is open unless its flags are SGD's.
     pub(in crate::cli) fn given(&self, is_open: bool) -> GivenOptimizer {
         let is_usual = matches!(self.optimizer.as_deref(), Some("momentum" | "nesterov"));
         let momentum = self.settings.number("momentum").unwrap_or(if is_usual { 0.9 } else { 0.0 });
-        let is_bare = self.settings.is_empty() && self.norm_weight.is_none() && self.adam_denominator.is_none();
+        let is_of_sgd = self.settings.has("momentum") || self.settings.has("nesterov") || self.adagrad_norm.is_some();
         match self.optimizer.as_deref() {
-            None if is_open && is_bare && self.adagrad_norm.is_none() && self.galore.is_none() => GivenOptimizer::Open,
+            None if is_open && !is_of_sgd => GivenOptimizer::Open,
             None | Some("sgd" | "momentum" | "nesterov") => GivenOptimizer::Sgd(momentum),
             Some(_) => GivenOptimizer::Adaptive,
         }
     }
 
-    /// Takes the default optimizer, if none is given.
+    /// Takes the default optimizer, if none is given. Adam with weight decay is adamw.
     pub(in crate::cli) fn take(&mut self, optimizer: GivenOptimizer) {
         if optimizer == GivenOptimizer::Adaptive && self.optimizer.is_none() {
-            self.optimizer = Some("adam".into());
+            let name = if self.settings.has("weight-decay") { "adamw" } else { "adam" };
+            self.optimizer = Some(name.into());
         }
+    }
+
+    /// Returns the given weight decay.
+    pub(in crate::cli) fn weight_decay(&self) -> f64 {
+        self.settings.number("weight-decay").unwrap_or(0.0)
     }
 
     pub(in crate::cli) fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {

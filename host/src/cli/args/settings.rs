@@ -249,11 +249,6 @@ impl<T: ByName + 'static> SettingArgs<T> {
         self.0.iter().any(|(field, _)| field.flag() == flag)
     }
 
-    /// Returns true if no flag was given.
-    pub(in crate::cli) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the number that this flag gives.
     pub(in crate::cli) fn number(&self, flag: &str) -> Option<f64> {
         let (_, value) = self.0.iter().find(|(field, _)| field.flag() == flag)?;

@@ -2,6 +2,7 @@
 
 use crate::cli::args::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
 use crate::cli::args::flags::number::{float32, path, whole};
+use crate::cli::args::flags::with_flags;
 use crate::cli::args::machine::MachineArgs;
 use crate::cli::args::method::MethodArgs;
 use crate::cli::args::model::ModelArgs;
@@ -15,7 +16,7 @@ use damper_accounting::factor::Objective;
 use damper_core::average::Averaging;
 use damper_data::Augment;
 use damper_edit::network::Network;
-use damper_grad::Readout;
+use damper_grad::{Loss, Readout};
 use damper_train::{NoiseCorrelation, UsedDefault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -366,11 +367,29 @@ impl TrainArgs {
 
     /// Returns the network that the model's setting names, unless it is a file.
     pub(in crate::cli) fn network(&self) -> Result<Option<Network>, Failure> {
+        // A missing file without an end or a folder is probably meant as a network. A file with a network's name can be
+        // given as ./linear.
+        let is_meant = |name: &str| !name.contains(['.', '/', '\\']) && !Path::new(name).exists();
         let model = self.model.as_deref().and_then(Path::to_str);
-        let Some(name) = model.filter(|model| Network::is_named(model) && !Path::new(model).exists()) else {
+        let Some(name) = model.filter(|name| Network::is_named(name) || is_meant(name)) else {
             return Ok(None);
         };
         name.parse().map(Some).map_err(|problem| Failure::usage(format!("`model` {name}: {problem}")))
+    }
+
+    /// Returns a line about the scale of a table, unless settings give it. It depends on settings alone.
+    pub(in crate::cli) fn unscaled(&self) -> Option<String> {
+        let is_open = !self.data.is_scaled() && self.normalize.choice().is_none();
+        let labels = match self.options.loss() {
+            Loss::Mse | Loss::L1 | Loss::Huber => ", and so is the label",
+            _ => "",
+        };
+        (self.data.is_table() && is_open).then(|| {
+            with_flags(&format!(
+                "data: the features are taken as they are{labels}; clipped gradients need columns of about -1 to 1: scale others by public \
+                 constants, with `scale` COLUMN=MEAN,STD or `normalize`"
+            ))
+        })
     }
 
     /// Returns true if the output folder is given.

@@ -24,7 +24,7 @@ use damper_report::{OutputFolder, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Group, InputFiles, NoiseKind, RecordRequest, Run, RunInputs, TestMetrics,
-    TrainConfig, TrainError, agree,
+    TrainConfig, TrainError, UsedDefault, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -40,6 +40,9 @@ const RECORD_LIMIT: u64 = 1 << 30;
 
 /// File of the built-in tokenizer among the outputs, for whoever uses the model.
 const TOKENIZER: &str = "tokenizer.json";
+
+/// Batch size of the first checks, before the number of samples determines it.
+const OPEN_BATCH: u32 = 256;
 
 /// Default δ if a multiplier is given.
 const DELTA: f64 = 1e-5;
@@ -74,7 +77,7 @@ impl TrainArgs {
 
     pub(in crate::cli) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
-        let batch_size = self.training.batch_size.unwrap_or(1);
+        let batch_size = self.training.batch_size.unwrap_or(OPEN_BATCH);
         let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
             _ if privacy.not_private => Budget::NotPrivate,
             (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
@@ -293,7 +296,8 @@ fn lead(args: &mut TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     };
     let charge = agree(group, charge)?;
     let mut folder = None;
-    let result = prepared(args, built, &charge, group, &mut folder);
+    let result = prepared(args, built.as_ref(), &charge, group, &mut folder);
+    let result = result.map_err(|failure| built.iter().fold(failure, |failure, built| built.named(failure)));
     let args = &*args;
     if !matches!(result, Ok(ExitCode::SUCCESS)) {
         charge.narrow(folder.as_ref().map(|_| args.out()));
@@ -342,7 +346,7 @@ fn recording_left(args: &TrainArgs) -> String {
 /// Prepares the charged run, and trains.
 fn prepared(
     args: &mut TrainArgs,
-    built: Option<Built>,
+    built: Option<&Built>,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
@@ -355,13 +359,18 @@ fn prepared(
 /// Returns the run, its folder, and its state if it keeps one.
 fn begun(
     args: &mut TrainArgs,
-    built: Option<Built>,
+    built: Option<&Built>,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<(Run, Option<Checkpoint>), Failure> {
     let model = &args.model()?.clone();
-    let run = args.prepare_on(model, group)?;
+    let run = args.prepare_on(model, group);
+    let run = run.inspect_err(|failure| {
+        // An error about a default needs its reason.
+        let is_at_fault = |used: &&UsedDefault| failure.message.contains(&*with_flags(&format!("`{}`", used.setting)));
+        args.defaults.iter().filter(is_at_fault).for_each(say_default);
+    })?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
         None => OutputFolder::create(args.out())?,
@@ -377,7 +386,7 @@ fn begun(
     let mut settings = args.clone();
     if args.copy_model && args.resume.is_none() {
         let kept = folder.checkpoint().join("module.onnx");
-        files::write(&kept, &fs::read(model)?, Access::Private)?;
+        files::write(&kept, &fs::read(args.model()?)?, Access::Private)?;
         settings.model = Some(absolute(&kept)?);
     }
     if args.resume.is_none() {

@@ -25,7 +25,13 @@ impl RunFolder {
             ignore(runs).map_err(failed)?;
             let names = fs::read_dir(runs).map_err(failed)?.flatten().map(|entry| entry.file_name());
             let last = names.filter_map(|name| name.to_str()?.parse::<u32>().ok()).max().unwrap_or(0);
-            let folder = runs.join(format!("{:04}", last.saturating_add(1)));
+            let Some(next) = last.checked_add(1) else {
+                return Err(Failure::in_file(
+                    runs,
+                    format!("has a folder {last}, the largest number; name a folder by `out`"),
+                ));
+            };
+            let folder = runs.join(format!("{next:04}"));
             match fs::create_dir(&folder) {
                 Ok(()) => return Ok(Self(folder)),
                 // Another run was faster, or has just removed the folder of all runs.
@@ -52,15 +58,7 @@ fn ignore(folder: &Path) -> Result<(), std::io::Error> {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        // Only empty folders can be removed.
-        if fs::remove_dir(&self.0).is_err() {
-            return;
-        }
-        let runs = Path::new(RUNS);
-        let is_last = fs::read_dir(runs).is_ok_and(|entries| entries.flatten().all(|one| one.file_name() == IGNORE));
-        if is_last {
-            let _ = fs::remove_file(runs.join(IGNORE));
-            let _ = fs::remove_dir(runs);
-        }
+        // Only empty folders can be removed. The folder of all runs stays, because another run may use it.
+        let _ = fs::remove_dir(&self.0);
     }
 }

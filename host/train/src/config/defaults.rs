@@ -22,6 +22,8 @@ const ADAM_LARGEST: f64 = 5.0;
 /// SGD: distance by which the noise of a whole run moves a parameter, and the largest rate times clip.
 const MOVED: f64 = 0.5;
 const LARGEST_STEP: f64 = 4.0;
+/// The largest rate times weight decay: a larger one would let parameters oscillate.
+const DECAYED: f64 = 0.1;
 
 /// Facts about a run that determine its defaults. All are public.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,6 +36,8 @@ pub struct PublicFacts {
     pub takes_integers: bool,
     /// ε, or the noise multiplier.
     pub noise: GivenNoise,
+    /// The optimizer's weight decay, or 0.
+    pub weight_decay: f64,
 }
 
 /// The amount of noise.
@@ -90,12 +94,12 @@ pub struct UsedDefault {
 impl OpenSettings {
     /// Fills the open settings. Returns the defaults that were used.
     ///
-    /// An open optimizer becomes Adam if the rate is open too. With a given rate it stays open, because a rate for one
-    /// optimizer and clip fits no other.
+    /// An open optimizer becomes Adam if the rate is open too. With a given rate it is SGD, and the clip 1, because a
+    /// rate for one optimizer and clip fits no other.
     pub fn fill(&mut self, facts: PublicFacts) -> Vec<UsedDefault> {
         let mut used = Vec::new();
         let mut note = |setting, value: String, reason: String| used.push(UsedDefault { setting, value, reason });
-        let PublicFacts { samples, params, takes_integers, noise } = facts;
+        let PublicFacts { samples, params, takes_integers, noise, weight_decay } = facts;
         let is_private = noise != GivenNoise::NotPrivate;
         if is_private && self.delta.is_none() {
             let delta = *self.delta.insert(delta(samples));
@@ -120,6 +124,10 @@ impl OpenSettings {
             self.clip = Some(clip);
             note("clip", clip.to_string(), reason.into());
         }
+        if params.is_some() && self.lr.is_some() && self.optimizer == GivenOptimizer::Open {
+            self.optimizer = GivenOptimizer::Sgd(0.0);
+            note("optimizer", "sgd".into(), "the usual optimizer beside a given rate".into());
+        }
         let (Some(params), None) = (params, self.lr) else { return used };
         if self.optimizer == GivenOptimizer::Open {
             self.optimizer = GivenOptimizer::Adaptive;
@@ -132,6 +140,10 @@ impl OpenSettings {
                 sgd_rate(noise, samples, steps, f64::from(batch_size), clip, momentum)
             }
             _ => adam_rate(params, steps, takes_integers),
+        };
+        let (lr, reason) = match two_digits(DECAYED / weight_decay) {
+            most if most < lr => (most, "so that weight decay takes a tenth of a parameter in a step".into()),
+            _ => (lr, reason),
         };
         self.lr = Some(lr);
         note("lr", lr.to_string(), reason);
@@ -187,8 +199,13 @@ fn two_digits(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const FACTS: PublicFacts =
-        PublicFacts { samples: 1437, params: Some(2730), takes_integers: false, noise: GivenNoise::Epsilon(3.0) };
+    const FACTS: PublicFacts = PublicFacts {
+        samples: 1437,
+        params: Some(2730),
+        takes_integers: false,
+        noise: GivenNoise::Epsilon(3.0),
+        weight_decay: 0.0,
+    };
 
     fn filled(open: OpenSettings, facts: PublicFacts) -> (OpenSettings, Vec<&'static str>) {
         let mut settings = open;
@@ -235,8 +252,15 @@ mod tests {
         };
         assert_eq!(filled(given, FACTS), (given, vec![]));
         let (found, used) = filled(OpenSettings { lr: Some(2.0), ..OpenSettings::default() }, FACTS);
-        assert_eq!((found.optimizer, found.lr, found.clip), (GivenOptimizer::Open, Some(2.0), Some(1.0)));
-        assert_eq!(used, ["delta", "batch_size", "epochs", "clip"]);
+        assert_eq!((found.optimizer, found.lr, found.clip), (GivenOptimizer::Sgd(0.0), Some(2.0), Some(1.0)));
+        assert_eq!(used, ["delta", "batch_size", "epochs", "clip", "optimizer"]);
+    }
+
+    #[test]
+    fn weight_decay_bounds_the_rate() {
+        let open = OpenSettings { optimizer: GivenOptimizer::Sgd(0.0), ..OpenSettings::default() };
+        assert_eq!(filled(open, PublicFacts { weight_decay: 0.1, ..FACTS }).0.lr, Some(1.0));
+        assert_eq!(filled(open, PublicFacts { weight_decay: 1e-4, ..FACTS }).0.lr, Some(23.0));
     }
 
     // Before a model is read, the optimizer and its rate stay open.

@@ -216,12 +216,10 @@ impl Encoder<'_> {
 }
 
 fn read(file: &Path) -> Result<Tokenizer, DataError> {
-    let bytes = match std::fs::read(file) {
-        Err(_) if file == Path::new(ENGLISH) => ENGLISH_FILE.to_vec(),
-        read => read.map_err(|error| {
-            DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
-        })?,
-    };
+    let bytes = if file == Path::new(ENGLISH) { Ok(ENGLISH_FILE.to_vec()) } else { std::fs::read(file) };
+    let bytes = bytes.map_err(|error| {
+        DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
+    })?;
     let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| broken(file, &error.into()))?;
     // Tokens are never decoded to text.
     if let Some(parts) = json.as_object_mut() {

@@ -5,7 +5,7 @@ use super::words::{argument, unknown};
 use crate::cli::Failure;
 use crate::cli::args::flags::number::path;
 use clap::Command;
-use damper_data::ENGLISH;
+use damper_data::{ENGLISH, FORMATS};
 use damper_edit::network::Network;
 use std::ffi::OsStr;
 use std::io;
@@ -82,6 +82,11 @@ pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<
     Ok(all)
 }
 
+/// Returns true if `kind` is a kind of data.
+fn is_kind(kind: &str) -> bool {
+    FORMATS.iter().any(|format| format.names.contains(&kind))
+}
+
 /// Applies `moved` to the paths in the settings.
 pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathBuf) -> Table {
     for (key, value) in &mut settings {
@@ -89,11 +94,14 @@ pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathB
         let Value::String(text) = value else { continue };
         let of = |place: &str| moved(Path::new(place));
         *value = match text.split_once(':') {
-            Some((kind, place)) if DATA.contains(&key) && kind != "memory" => {
+            Some((kind, place)) if DATA.contains(&key) && is_kind(kind) && kind != "memory" => {
                 format!("{kind}:{}", of(place).display()).into()
             }
             // A path whose kind is found later.
-            None if key == "data" || key == "test" && text.parse::<f64>().is_err() => path::value(&of(text)),
+            split if key == "data" || key == "test" && text.parse::<f64>().is_err() => match split {
+                Some((kind, _)) if is_kind(kind) => continue,
+                _ => path::value(&of(text)),
+            },
             // Names, or a file with names. A comma in its path would turn it into names.
             _ if key == "classes" && !text.contains(',') && text.parse::<usize>().is_err() => match of(text).to_str() {
                 Some(moved) if !moved.contains(',') => moved.into(),

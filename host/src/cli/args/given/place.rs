@@ -1,5 +1,6 @@
 //! Model and data by their place on the command line: `MODEL DATA`, or with --model `DATA` alone.
 
+use super::file::is_run_file;
 use crate::cli::Failure;
 use crate::cli::args::train::TrainArgs;
 use std::path::Path;
@@ -8,6 +9,10 @@ use std::path::Path;
 pub(super) fn take(args: &mut TrainArgs) -> Result<(), Failure> {
     let (first, second) = (args.first.take(), args.second.take());
     let has_model = args.model.is_some();
+    if let (true, Some(file)) = (has_model, first.as_deref().filter(|first| is_run_file(first))) {
+        let problem = "a run file names its model; leave out `model`, or change it in the file";
+        return Err(Failure::usage(format!("{}: {problem}", file.display())));
+    }
     let (model, data) = match (first, second) {
         (Some(first), Some(second)) if has_model => {
             let problem = "the model is given twice, before the data and by `model`; leave one out";

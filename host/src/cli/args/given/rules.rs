@@ -107,7 +107,13 @@ fn missing(given: &Table, runs: Runs) -> Vec<&'static str> {
     let required = required.iter().chain(&REQUIRED).copied().filter(|key| !has(key));
     let unless = UNLESS.iter().chain(unless).filter(|(key, others)| !has(key) && !others.iter().any(&has));
     let model = (!given.contains_key("model")).then_some("model");
-    required.chain(unless.map(|(key, _)| *key)).chain(model).collect()
+    // No rate of theirs was measured.
+    let is = |key: &str, values: &[&str]| {
+        given.get(key).and_then(|value| value.as_str()).is_some_and(|value| values.contains(&value))
+    };
+    let rate = is("optimizer", &["adagrad", "adam-bc"]) || is("method", &["adp"]) || has(&"adagrad-norm");
+    let rate = (rate && runs == Runs::One && !has(&"lr")).then_some("lr");
+    required.chain(rate).chain(unless.map(|(key, _)| *key)).chain(model).collect()
 }
 
 /// Returns the flag of a setting with its value, as the parser shows it.

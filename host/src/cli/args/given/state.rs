@@ -6,6 +6,7 @@ use super::table::{of_table, overlaid, table_of};
 use super::words::of_args;
 use crate::cli::Failure;
 use crate::cli::args::train::TrainArgs;
+use crate::cli::session::network::INITIAL;
 use clap::Command;
 use damper_report::is_finished;
 use damper_train::{Checkpoint, Invocation};
@@ -41,6 +42,11 @@ pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) ->
     let mut args = of_table(&all, train).map_err(|fault| {
         Failure::in_file(&out, format!("its state has a setting `{}` that this version does not read", fault.key))
     })?;
+    let initial = out.join(INITIAL);
+    if args.model.as_ref().is_some_and(|model| model.ends_with(INITIAL) && !model.exists()) && initial.exists() {
+        // The folder was moved, and with it the network that the run made.
+        args.model = Some(initial);
+    }
     args.set_out(out.clone());
     args.resume = Some(out);
     Ok((args, overlaid(settings, own)))
