@@ -11,6 +11,7 @@ pub(in crate::cli) mod method;
 pub(in crate::cli) mod model;
 pub(in crate::cli) mod near_miss;
 pub(in crate::cli) mod optimizer;
+mod run_config;
 pub(in crate::cli) mod settings;
 pub(in crate::cli) mod text;
 pub(in crate::cli) mod train;

@@ -41,7 +41,8 @@ fn four_words_train() {
     let line = format!("train ROOT/{MLP} ROOT/onnx-models/digits --epsilon 3 --seed 5 --backend portable --workers 1");
     let output = succeeded(&folder, &line);
     let said = stderr(&output);
-    // The published rule for 1,437 samples: 8 sqrt(1437) = 303.3, and 40 * 1437 / 303 = 189.7 steps.
+    // The published rule: 8 sqrt(1437) = 303.3. The steps are 40 * 1437 / 303 = 189.7, so the rate is
+    // 16 / sqrt(2410) / sqrt(190) = 0.0236.
     for default in ["--delta 1e-5", "--batch-size 303", "--epochs 40", "--clip 0.1", "--optimizer adam", "--lr 0.024"] {
         assert!(said.contains(&format!("default: {default}: ")), "{said}");
     }
@@ -155,7 +156,7 @@ fn texts_train_by_two_names() {
     }
 }
 
-// What is found or moved in a folder does not change the meaning of a name.
+// Files in the folder do not change the meaning of a name.
 #[test]
 fn names_of_networks_are_not_files() {
     let folder = TempDir::new().unwrap();

@@ -75,8 +75,8 @@ pub(in crate::cli) struct DataArgs {
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<Text<Delimiter>>,
     /// Names of the classes in the model's order, separated by commas, or a file with a name on each line. A number K
-    /// is for labels from 0 to K - 1. Names are the labels in csv, parquet and text, and the folders in images. For other
-    /// kinds the labels are numbers. Names are public. [default: those in the model, else labels are numbers. For
+    /// is for labels from 0 to K - 1. In csv, parquet and text the labels are names, and in images the folders. For
+    /// other kinds the labels are numbers. Names are public. [default: those in the model, else labels are numbers. For
     /// images the training folders in the order of their names]
     #[arg(long, value_name = "NAME,NAME,...|FILE|K")]
     classes: Option<Text<Classes>>,

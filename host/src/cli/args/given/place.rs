@@ -1,6 +1,5 @@
 //! Model and data by their place on the command line: `MODEL DATA`, or with --model `DATA` alone.
 
-use super::file::is_run_file;
 use crate::cli::Failure;
 use crate::cli::args::train::TrainArgs;
 use std::path::Path;
@@ -9,7 +8,8 @@ use std::path::Path;
 pub(super) fn take(args: &mut TrainArgs) -> Result<(), Failure> {
     let (first, second) = (args.first.take(), args.second.take());
     let has_model = args.model.is_some();
-    if let (true, Some(file)) = (has_model, first.as_deref().filter(|first| is_run_file(first))) {
+    let is_run_file = |first: &&Path| first.extension().is_some_and(|end| end == "toml");
+    if let (true, Some(file)) = (has_model, first.as_deref().filter(is_run_file)) {
         let problem = "a run file names its model; leave out `model`, or change it in the file";
         return Err(Failure::usage(format!("{}: {problem}", file.display())));
     }
