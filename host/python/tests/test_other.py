@@ -25,8 +25,8 @@ def python(site, code):
 def test_another_distribution_beside_is_a_warning(site):
     done = python(site, "import damper; print(damper.__file__)")
     assert done.returncode == 0 and done.stdout.startswith(str(site)) and done.stderr == ""
-    for ours in ("damper_dp-0.1.0.dist-info", "damperer-1.dist-info"):
-        (site / ours).mkdir()
+    for another in ("damper_of_ours-0.1.0.dist-info", "damperer-1.dist-info"):
+        (site / another).mkdir()
     assert python(site, "import damper").stderr == ""
     (site / "damper-0.1.0.dist-info").mkdir()
     done = python(site, "import damper; print(damper.epsilon)")
