@@ -343,6 +343,7 @@ def test_a_seed_is_a_simulation():
     assert first.simulation and "not private" in repr(first)
     assert all((first.params[name] == second.params[name]).all() for name in first.params)
     assert [run.path.name for run in (first, second)] == ["0001", "0002"]
+    assert (first.path.parent / ".gitignore").read_text().splitlines()[-1] == "*"
 
 
 def test_outputs(tmp_path):

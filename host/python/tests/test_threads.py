@@ -111,6 +111,24 @@ def test_failed_runs_leave_no_folder(tmp_path):
     with pytest.raises(damper.Error):
         damper.fit(mlp(), (X, Y), **{**QUICK, "lr": -1.0})
     assert list(tmp_path.iterdir()) == []
+    ignore = tmp_path / "damper-runs" / ".gitignore"
+    ignore.parent.mkdir()
+    ignore.write_text("0001\n")
+    with pytest.raises(damper.Error):
+        damper.fit(mlp(), (X, Y), **{**QUICK, "lr": -1.0})
+    assert ignore.read_text() == "0001\n"
+
+
+def test_runs_beside_failed_runs_are_ignored(tmp_path):
+    def runs(file):
+        for _ in range(50):
+            with damper._fit._folder(None) as folder:
+                if file:
+                    (folder / file).touch()
+
+    in_threads(lambda: runs(None), lambda: runs("model.onnx"), lambda: runs(None))
+    assert len(list((tmp_path / "damper-runs").glob("*/model.onnx"))) == 50
+    assert (tmp_path / "damper-runs" / ".gitignore").read_text() == damper._fit.IGNORED
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

@@ -8,6 +8,7 @@
 The training is that of the command `damper`, which the package contains.
 """
 
+from . import _other
 from ._damper import Error, __version__
 from ._fit import PrivacyWarning, fit, resume
 from ._fix import fix
@@ -29,3 +30,5 @@ __all__ = [
     "fix",
     "resume",
 ]
+
+_other.warn()

@@ -8,7 +8,7 @@ import pathlib
 import signal
 import sys
 
-from . import _damper
+from . import _damper, _other
 
 LIBRARY = "ORT_DYLIB_PATH"
 
@@ -32,6 +32,7 @@ def use_onnxruntime() -> None:
 
 def main() -> None:
     """The entry point of `damper`."""
+    _other.refuse()
     # The command handles Ctrl-C: it ends a run after its step.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     use_onnxruntime()

@@ -26,6 +26,8 @@ from ._trained import NotTrained, check_moved, check_reached, inspected, with_ad
 
 #: Folder of runs without `out`, in the working folder.
 RUNS = "damper-runs"
+IGNORE = ".gitignore"
+IGNORED = "# The folder checkpoint of a run is as secret as the data.\n*\n"
 # Arguments with file names, which are resolved here.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
 
@@ -334,10 +336,10 @@ def _folder(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
     try:
         yield folder
     finally:
-        for empty in (folder, folder.parent):
-            # Not empty, or already used by another thread or process.
-            with contextlib.suppress(OSError):
-                empty.rmdir()
+        # Not empty, or already used by another thread or process.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+            _remove_unused(folder.parent)
 
 
 def _next_folder() -> pathlib.Path:
@@ -350,7 +352,27 @@ def _next_folder() -> pathlib.Path:
             taken = [int(one.name) for one in runs.iterdir() if one.name.isdigit()]
             folder = runs / f"{max(taken, default=0) + 1:04d}"
             folder.mkdir()
+            _ignore(runs)
             return folder
+
+
+def _ignore(runs: pathlib.Path) -> None:
+    """Keeps the secret `checkpoint` of each run out of the user's repository. A file of the user's own stays."""
+    with contextlib.suppress(FileExistsError), (runs / IGNORE).open("x") as file:
+        file.write(IGNORED)
+
+
+def _remove_unused(runs: pathlib.Path) -> None:
+    """Removes `damper-runs` if it has no run."""
+    ignore = runs / IGNORE
+    if [one.name for one in runs.iterdir()] != [IGNORE] or ignore.read_text() != IGNORED:
+        return
+    ignore.unlink()
+    try:
+        runs.rmdir()
+    except OSError:
+        # Another thread or process has begun a run in the meantime.
+        _ignore(runs)
 
 
 class _Bar:
