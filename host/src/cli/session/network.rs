@@ -3,7 +3,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::train::TrainArgs;
-use damper_data::{SampleSizes, sample_sizes};
+use damper_data::{DataOptions, LabelKind, SampleSizes, sample_sizes};
 use damper_edit::network::{Network, NetworkSizes};
 use damper_grad::Loss;
 use damper_onnx::pb::ModelProto;
@@ -29,7 +29,8 @@ impl Built {
     /// Builds the network that the model's setting names. Returns `None` if it is a file.
     pub(in crate::cli) fn new(args: &TrainArgs) -> Result<Option<Self>, Failure> {
         let Some(network) = args.network()? else { return Ok(None) };
-        let read = sample_sizes(args.data.source(), &args.data.options())?;
+        let options = DataOptions { labels: labels(&args.options.loss()), ..args.data.options() };
+        let read = sample_sizes(args.data.source(), &options)?;
         let outputs = outputs(args, &network, &read)?;
         let SampleSizes { sample, tokens, .. } = read;
         let sizes = NetworkSizes { sample, tokens, outputs };
@@ -52,6 +53,16 @@ impl Built {
         // The file has all its weights.
         args.options.init_seed = None;
         args.found.push(self.said.clone());
+    }
+}
+
+/// Returns the kind of labels that the loss takes. Tables check their settings against it.
+fn labels(loss: &Loss) -> LabelKind {
+    match loss {
+        Loss::Mse | Loss::L1 | Loss::Huber => LabelKind::Values { shape: None },
+        Loss::BceWithLogits => LabelKind::Chances { shape: None },
+        Loss::Output(_) => LabelKind::None,
+        Loss::SoftmaxCrossEntropy | Loss::CausalLm | Loss::Ctc => LabelKind::default(),
     }
 }
 
