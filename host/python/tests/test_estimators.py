@@ -19,11 +19,6 @@ QUICK = {"epsilon": 1000, "delta": 1e-5, "epochs": 8, "batch_size": 64, "seed": 
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
 def quiet():
     """Simulations warn that they are not private."""
     with warnings.catch_warnings():
@@ -43,6 +38,11 @@ def line(n=300):
     return x, 50 + 20 * (x @ [0.5, -0.5, 0.5])
 
 
+def softmax(logits):
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
 def by_onnxruntime(run, x):
     session = onnxruntime.InferenceSession(run.path / "model.onnx", providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: x.astype(np.float32)})[0]
@@ -53,9 +53,8 @@ def test_predictions_equal_onnxruntime(network):
     x, y = clusters()
     model = damper.Classifier(network, classes=range(3), **QUICK).fit(x, y)
     logits = by_onnxruntime(model.run_, x)
-    powers = np.exp(logits - logits.max(1, keepdims=True))
     # Outputs are near 1, and onnxruntime's sums are float32.
-    np.testing.assert_allclose(model.predict_proba(x), powers / powers.sum(1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(x), softmax(logits), atol=1e-5)
     sure = np.sort(logits, axis=1)[:, -1] - np.sort(logits, axis=1)[:, -2] > 1e-4
     assert sure.mean() > 0.9 and (model.predict(x) == logits.argmax(1))[sure].all()
     assert model.score(x, y) == (model.predict(x) == y).mean() > 0.85
@@ -79,7 +78,7 @@ def test_constants_are_applied():
     released = damper.Classifier("linear", classes=range(3), options={"normalize_private": "-9,9"}, **QUICK).fit(x, y)
     means, stds = (np.array(part.split(","), float) for part in released.run_.details["normalize"]["constants"].split(":"))
     logits = by_onnxruntime(released.run_, (x - means) / stds)
-    np.testing.assert_allclose(np.log(released.predict_proba(x)).ptp() if False else released.predict(x), logits.argmax(1))
+    np.testing.assert_allclose(released.predict_proba(x), softmax(logits), atol=1e-5)
 
     x, y = line()
     for loss in ("mse", "l1", "huber"):
@@ -227,12 +226,11 @@ PRIVATE = {"noise_multiplier": 4.0, "delta": 1e-6, "epochs": 1, "batch_size": 64
 
 
 def test_search_charges_all_fits_to_one_budget():
-    sklearn = pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn")
     from sklearn.model_selection import GridSearchCV, KFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    del sklearn
     budget(20.0)
     x, y = clusters()
     pipeline = make_pipeline(FunctionTransformer(np.tanh), damper.Classifier(budget="all.budget", **PRIVATE))
@@ -262,17 +260,14 @@ def test_full_budget_refuses_a_fit():
     assert alone < 1.2 and refused > 0 and charged()["epsilon"] <= 1.2
 
 
-# Checks that a private estimator cannot pass, with the reason.
-FAILS = {}
-
-
-@pytest.mark.parametrize("model", [damper.Classifier(**QUICK), damper.Regressor(**QUICK)], ids=repr)
+@pytest.mark.parametrize("model", [damper.Classifier(**QUICK), damper.Regressor(**QUICK)], ids=["classifier", "regressor"])
 def test_sklearn_checks(model):
+    """All checks pass, because a seed repeats the noise. Without one, two fits differ (check_fit_idempotent, check_readonly_memmap_input)."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = checks.check_estimator(model, on_fail=None, on_skip=None, expected_failed_checks=FAILS)
+        results = checks.check_estimator(model, on_fail=None, on_skip=None)
     failed = {one["check_name"]: one["exception"] for one in results if one["status"] == "failed"}
     assert not failed, failed
-    assert {one["check_name"] for one in results if one["status"] == "xfail"} <= set(FAILS)
-    assert sum(one["status"] == "passed" for one in results) > 40
+    # scikit-learn skips one check itself, which is for arrays of other libraries.
+    assert [one["check_name"] for one in results if one["status"] == "skipped"] in ([], ["check_array_api_input"])

@@ -230,7 +230,8 @@ class Classifier(_Estimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns the most probable class of each row."""
-        return self.classes_[self._outputs(X).argmax(axis=1)]
+        best = self._outputs(X).argmax(axis=1)
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy, exact, which epsilon does not cover if the rows are private."""
