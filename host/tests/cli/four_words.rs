@@ -136,6 +136,16 @@ fn networks_by_name_train() {
     }
 }
 
+#[test]
+fn networks_take_scaled_labels() {
+    let folder = TempDir::new().unwrap();
+    tables(&folder);
+    let line = "train --model linear rows.csv --epsilon 3 --epochs 1 --scale label=0.5,0.25 --loss";
+    succeeded(&folder, &format!("{line} mse"));
+    let output = damper_in(&folder, &format!("{line} softmax-cross-entropy --classes 2"));
+    assert!(stderr(&output).contains("are not scaled"), "{}", stderr(&output));
+}
+
 // Texts need neither a network nor a tokenizer of one's own.
 #[cfg(feature = "text")]
 #[test]

@@ -10,6 +10,7 @@ The training is that of the command `damper`, which the package contains.
 
 from . import _other
 from ._damper import Error, __version__
+from ._estimators import Classifier, Regressor
 from ._fit import PrivacyWarning, fit, resume
 from ._fix import fix
 from ._price import Calibration, calibrate, epsilon
@@ -18,10 +19,12 @@ from ._trained import NotTrained
 
 __all__ = [
     "Calibration",
+    "Classifier",
     "Error",
     "Interrupted",
     "NotTrained",
     "PrivacyWarning",
+    "Regressor",
     "Run",
     "__version__",
     "calibrate",

@@ -197,9 +197,7 @@ def fit(
     )
     if budget is not None and "samples" not in settings:
         settings["samples"] = len(next(iter(train.inputs.values())))
-    for name in PATHS:
-        if settings.get(name) is not None:
-            settings[name] = os.path.abspath(settings[name])
+    _resolve(settings)
     settings["data"] = "memory:train"
     settings["test"] = "memory:test" if held_out is not None else test
 
@@ -297,10 +295,17 @@ def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers
 
 
 def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool) -> Run:
+    run = _called(settings, (train.split(), None if test is None else test.split()), folder, progress)
+    if note := check_moved(run):
+        warnings.warn(note, PrivacyWarning, stacklevel=3)
+    return run
+
+
+def _called(settings: dict[str, Any], data: tuple[Any, Any], folder: pathlib.Path, progress: bool) -> Run:
+    """Calls the command, which trains on the arrays `data`, and returns the finished run."""
     use_onnxruntime()
     bar = _Bar(progress)
     try:
-        data = (train.split(), None if test is None else test.split())
         of_rows = _OfRows()
         _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, data, of_rows)
     finally:
@@ -309,9 +314,24 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
     run.data_warnings = of_rows.texts
     if interrupted and not run.finished:
         raise Interrupted(run)
-    if note := check_moved(run):
-        warnings.warn(note, PrivacyWarning, stacklevel=3)
     return run
+
+
+def fit_network(settings: dict[str, Any], features: Any, labels: Any, out: str | os.PathLike[str] | None, progress: bool) -> Run:
+    """Trains a network by name, `settings["model"]`, on arrays, and returns the run. It keeps no state to resume from."""
+    settings = {"data": "memory:train", "no_checkpoint": True, **settings}
+    if settings.get("budget") is not None and settings.get("test") is None:
+        settings.setdefault("samples", len(features))
+    _resolve(settings)
+    with _folder(out) as folder:
+        return _called({**settings, "out": str(folder)}, (([("x", features)], labels), None), folder, progress)
+
+
+def _resolve(settings: dict[str, Any]) -> None:
+    """Makes the file names of `settings` absolute."""
+    for name in PATHS:
+        if settings.get(name) is not None:
+            settings[name] = os.path.abspath(settings[name])
 
 
 def input_names(module: Any) -> list[str]:

@@ -253,5 +253,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, run: Run) -> None:
         state = "NOT PRIVATE" if run.not_private else f"at epsilon {upward(run.epsilon)}, which counts"
-        super().__init__(f"stopped after step {run.steps}, {state}; go on with damper.resume({str(run.path)!r})")
+        is_kept = (run.path / "checkpoint" / "module.onnx").is_file()
+        rest = f"go on with damper.resume({str(run.path)!r})" if is_kept else "it cannot be resumed"
+        super().__init__(f"stopped after step {run.steps}, {state}; {rest}")
         self.run = run
