@@ -371,6 +371,11 @@ impl DataArgs {
         self.data.as_deref().unwrap_or_default()
     }
 
+    /// Returns true if the samples are arrays of a program, whose shapes are known without reading.
+    pub fn is_in_program(&self) -> bool {
+        self.source().starts_with("memory:")
+    }
+
     /// Returns the number of classes, if it is declared.
     pub fn class_count(&self) -> Option<usize> {
         self.classes.as_deref().map(|classes| classes.count)

@@ -58,7 +58,7 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, runs: Runs, train: &mut Com
         let problem = "is a network by name, which a single run takes; give the file initial.onnx of such a run";
         return Err(Failure::usage(format!("`model` {network}: {problem}")).into());
     }
-    if let (Some(network), true) = (&network, args.has_budget()) {
+    if let (Some(network), true) = (&network, args.has_budget() && !args.data.is_in_program()) {
         let problem = "its sizes are read from the data, and `budget` is charged before; give a file, such as initial.onnx of a run without `budget`";
         return Err(Failure::usage(format!("`model` {network}: {problem}")).into());
     }
