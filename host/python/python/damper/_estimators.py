@@ -206,7 +206,8 @@ class Classifier(_Estimator):
             raise Error("y: Unknown label type: continuous; give classes, or use damper.Regressor")
         if self.classes is None:
             classes = np.unique(labels)
-            warnings.warn("classes: are taken from y, so the set of its classes is treated as public; give classes=[...]", PrivacyWarning, stacklevel=2)
+            message = "classes: are taken from y, so the set of its classes is treated as public; give classes=[...]"
+            warnings.warn(message, PrivacyWarning, stacklevel=2)
         else:
             classes = np.unique(np.asarray(self.classes))
             if classes.size != len(self.classes):
