@@ -1,0 +1,75 @@
+"""Trains a task with the default settings and with its tuned ones, and prints a line of JSON for each run.
+
+    python3 benches/defaults/run.py DAMPER FOLDER RESULTS.jsonl [--tasks NAME...] [--epsilon E...] [--seeds N]
+
+DAMPER is the command, and FOLDER is what tasks.py wrote. The tuned settings are in tuned.json, which tune.py wrote. Runs that RESULTS.jsonl
+has already are not repeated. The runs have seeds, so they are simulations: same bits on a second try.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DIGITS = HERE.parents[1] / "onnx-models/digits"
+# Training samples and trained parameters: the public facts that the rule takes.
+FACTS = {"digits": (1437, 2730), "diamonds": (10000, 3717), "sst2-bag": (10000, 8210), "mnist-hog": (10000, 3250),
+         "mnist-cnn": (2000, 9226), "flchain": (6299, 850), "sst2-minilm": (10000, 770), "cifar-hog": (10000, 3250)}
+TEXT = {"sst2-bag"}  # inputs are integers
+SEEDS = 101  # of the first run; tune.py uses seeds below
+
+
+def delta(samples):
+    return 10.0 ** math.floor(math.log10(min(1e-5, samples**-1.1)) + 1e-9)
+
+
+def defaults(task):
+    samples, parameters = FACTS[task]
+    batch, epochs = min(samples, round(8 * math.sqrt(samples))), max(1, min(40, 1e6 / samples))
+    root = math.sqrt(epochs * samples / batch)
+    lr = 1 / root if task in TEXT else 1 / (3 * root)
+    return {"optimizer": "adam", "batch": batch, "epochs": epochs, "lr": round(min(lr, 5 / math.sqrt(parameters)), 5), "clip": 0.1}
+
+
+def accuracy(damper, folder, task, epsilon, settings, seed):
+    data = f"idx:{DIGITS}" if task == "digits" else f"npz:{folder / task}.npz"
+    with tempfile.TemporaryDirectory() as out:
+        run = subprocess.run(
+            [damper, "train", folder / f"{task}.onnx", "--data", data, "--epsilon", str(epsilon), "--delta", str(delta(FACTS[task][0])),
+             "--optimizer", settings["optimizer"], "--batch-size", str(settings["batch"]), "--epochs", str(settings["epochs"]),
+             "--lr", str(settings["lr"]), "--clip", str(settings["clip"]), "--seed", str(seed), "--workers", "1", "--no-checkpoint",
+             "--quiet", "--json", "--out", f"{out}/run"], capture_output=True, text=True)
+    report = json.loads(run.stdout)
+    if report["privacy"]["samples"] != FACTS[task][0]:
+        raise SystemExit(f"{task} has {report['privacy']['samples']} samples")
+    return 100 * report["test_accuracy"]
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("damper")
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("results", type=Path)
+    arguments.add_argument("--tasks", nargs="+", default=list(FACTS))
+    arguments.add_argument("--epsilon", nargs="+", type=int, default=[1, 3, 8])
+    arguments.add_argument("--seeds", type=int, default=3)
+    given = arguments.parse_args()
+    tuned = json.loads((HERE / "tuned.json").read_text()) if (HERE / "tuned.json").exists() else {}
+    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    for task in given.tasks:
+        for epsilon in given.epsilon:
+            for kind, settings in ("default", defaults(task)), ("tuned", tuned.get(task, {}).get(str(epsilon))):
+                for seed in range(SEEDS, SEEDS + given.seeds) if settings else []:
+                    line = {"task": task, "epsilon": epsilon, "kind": kind, "seed": seed, "settings": settings}
+                    if any(all(old[key] == value for key, value in line.items()) for old in done):
+                        continue
+                    line["accuracy"] = accuracy(given.damper, given.folder, task, epsilon, settings, seed)
+                    with given.results.open("a") as file:
+                        print(json.dumps(line), file=file)
+
+
+if __name__ == "__main__":
+    main()
