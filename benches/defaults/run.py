@@ -1,9 +1,10 @@
-"""Trains a task with the default settings and with its tuned ones, and prints a line of JSON for each run.
+"""Trains a task with the default settings and with its tuned settings, and prints a line of JSON for each run.
 
-    python3 benches/defaults/run.py DAMPER FOLDER RESULTS.jsonl [--tasks NAME...] [--epsilon E...] [--seeds N]
+    python3 benches/defaults/run.py DAMPER FOLDER RESULTS.jsonl [--tasks NAME...] [--epsilon E...] [--seeds N] [--copy]
 
 DAMPER is the command, and FOLDER is what tasks.py wrote. The tuned settings are in tuned.json, which tune.py wrote. Runs that RESULTS.jsonl
-has already are not repeated. The runs have seeds, so they are simulations: same bits on a second try.
+has already are not repeated. The runs have seeds, so they are simulations: same bits on a second try. With --copy they are runs of the
+copy of DP-SGD in tune.py.
 """
 
 import argparse
@@ -20,7 +21,7 @@ FACTS = {"digits": (1437, 2730), "diamonds": (10000, 3717), "sst2-bag": (10000, 
          "mnist-cnn": (2000, 9226), "flchain": (6299, 850), "sst2-minilm": (10000, 770), "cifar-hog": (10000, 3250),
          "insurance": (10000, 1202), "mnist-mlp": (3000, 25450), "sst2-words": (4000, 16402), "cifar-mlp": (5000, 21450)}
 TEXT = {"sst2-bag", "sst2-words"}  # inputs are integers
-SEEDS = 101  # of the first run; tune.py uses seeds below
+SEEDS = 101  # of the first run. The seeds of tune.py are below
 
 
 def delta(samples):
@@ -49,6 +50,12 @@ def accuracy(damper, folder, task, epsilon, settings, seed):
     return 100 * report["test_accuracy"]
 
 
+def copied(folder, task):
+    from tune import Copy
+
+    return Copy(folder, task)
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("damper")
@@ -57,17 +64,21 @@ def main():
     arguments.add_argument("--tasks", nargs="+", default=list(FACTS))
     arguments.add_argument("--epsilon", nargs="+", type=int, default=[1, 3, 8])
     arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--copy", action="store_true")
     given = arguments.parse_args()
     tuned = json.loads((HERE / "tuned.json").read_text()) if (HERE / "tuned.json").exists() else {}
     done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
     for task in given.tasks:
+        copy = copied(given.folder, task) if given.copy else None
         for epsilon in given.epsilon:
             for kind, settings in ("default", defaults(task)), ("tuned", tuned.get(task, {}).get(str(epsilon))):
                 for seed in range(SEEDS, SEEDS + given.seeds) if settings else []:
                     line = {"task": task, "epsilon": epsilon, "kind": kind, "seed": seed, "settings": settings}
                     if any(all(old[key] == value for key, value in line.items()) for old in done):
                         continue
-                    line["accuracy"] = accuracy(given.damper, given.folder, task, epsilon, settings, seed)
+                    line["program"] = "copy" if copy else "damper"
+                    line["accuracy"] = (copy.accuracy(given.damper, task, epsilon, settings, seed) if copy
+                                        else accuracy(given.damper, given.folder, task, epsilon, settings, seed))
                     with given.results.open("a") as file:
                         print(json.dumps(line), file=file)
 

