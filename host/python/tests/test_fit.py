@@ -268,7 +268,7 @@ def test_errors_name_arguments():
     refused("max_grad_norm.*clip", max_grad_norm=1.0)
     refused("physical_batch", physical_batch=0)
     refused("method", method="sgd-dp")
-    refused("delta", noise_multiplier=None, epsilon=3.0, delta=None)
+    refused("delta", noise_multiplier=None, epsilon=3.0, delta=1.0)
     refused("delta", delta=0.5)
     refused("loss", loss="hinge")
     refused("loss: HingeEmbeddingLoss", loss=torch.nn.HingeEmbeddingLoss())
