@@ -17,6 +17,9 @@ const FLOATS: &str = "x";
 const IDS: &str = "input_ids";
 const MASK: &str = "attention_mask";
 
+/// Patterns of weights and their initial distributions.
+type Specs = Vec<(String, &'static str)>;
+
 /// A network under construction. The last value has a known shape for one sample.
 pub(super) struct Builder {
     graph: GraphProto,
@@ -30,8 +33,7 @@ pub(super) struct Builder {
     layers: usize,
     /// Parameters so far.
     params: usize,
-    /// Patterns of weights and their initial distributions.
-    specs: Vec<(String, &'static str)>,
+    specs: Specs,
 }
 
 impl Builder {
@@ -177,7 +179,7 @@ impl Builder {
 
     /// Adds the last layer. Returns the model, and the distributions of weights that are not those of their roles.
     /// Returns the number of parameters if there are too many.
-    pub(super) fn finish(mut self) -> Result<(ModelProto, Vec<(String, &'static str)>), usize> {
+    pub(super) fn finish(mut self) -> Result<(ModelProto, Specs), usize> {
         if self.tokens.is_some() {
             self.specs.push(("head.weight".into(), "normal(0, 0.25)"));
             self.specs.push(("head.bias".into(), "zeros"));
