@@ -147,6 +147,11 @@ fn assert_refused(output: &Output, words: &[&str]) {
     assert!(output.stdout.is_empty() || answer.is_ok_and(is_same));
 }
 
+/// Returns the warnings, without that of a network that learns nothing from random rows.
+fn warnings(output: &Output) -> Vec<String> {
+    stderr(output).lines().filter(|line| !line.contains("that of a guess")).map(String::from).collect()
+}
+
 fn json(output: &Output) -> serde_json::Value {
     assert!(output.status.success(), "{}", stderr(output));
     serde_json::from_slice(&output.stdout).unwrap()

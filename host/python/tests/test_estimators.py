@@ -281,7 +281,7 @@ def test_sklearn_checks(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Some checks have fewer rows than a batch of 64.
-        results = checks.check_estimator(kind(**{**QUICK, "epochs": 3, "batch_size": None}), on_fail=None, on_skip=None)
+        results = checks.check_estimator(kind(**{**QUICK, "epochs": 8, "batch_size": None}), on_fail=None, on_skip=None)
     failed = {one["check_name"]: one["exception"] for one in results if one["status"] == "failed"}
     assert not failed, failed
     # scikit-learn skips one check itself, which is for arrays of other libraries.

@@ -1,12 +1,11 @@
 //! Held-out samples: their releases, the privacy cost, and that all outputs agree.
 
-use super::{DIGITS, MLP, damper, folder, json, refused, run, stderr, train};
+use super::{DIGITS, MLP, damper, folder, json, refused, run, stderr, train, warnings};
 use damper::accounting::Recorded;
 use serde_json::{Value, json};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 /// Writes a CSV of 64 features and a class, a row for each number.
 fn csv(folder: &Path, name: &str, rows: Range<u32>) -> (PathBuf, String) {
@@ -193,11 +192,6 @@ fn training_file_is_no_test_set() {
     let (_, other) = csv(guard.path(), "other.csv", 500..560);
     let output = train(MLP, &data, &out, &["--test", &other, "--delta", "1e-4"]).output().unwrap();
     assert!(output.status.success() && warnings(&output).is_empty(), "{}", stderr(&output));
-}
-
-/// Returns the warnings, without that of a network that learns nothing from random rows.
-fn warnings(output: &Output) -> Vec<String> {
-    stderr(output).lines().filter(|line| !line.contains("that of a guess")).map(String::from).collect()
 }
 
 /// The warning is only for a person at the data, because it depends on private rows. `rows` expects it on a terminal.

@@ -284,7 +284,7 @@ fn begun(
     let run = run.inspect_err(|failure| {
         // An error about a default needs its reason.
         let is_at_fault = |used: &&UsedDefault| failure.message.contains(&*with_flags(&format!("`{}`", used.setting)));
-        args.defaults.iter().filter(is_at_fault).for_each(say_default);
+        args.defaults.iter().filter(|used| !args.quiet && is_at_fault(used)).for_each(say_default);
     })?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
