@@ -63,6 +63,7 @@ fn compile(architecture: &str) -> Result<Vec<u8>, DeviceError> {
 
 /// Text of a zero-terminated NVRTC log.
 fn text(log: &[c_char]) -> String {
-    let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
+    // `c_char` is signed on some processors only.
+    let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
     CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |log| log.to_string_lossy().into_owned())
 }
