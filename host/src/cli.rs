@@ -43,7 +43,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     args::flags::register(&Cli::command());
     let in_json = args.iter().any(|arg| arg == "--json");
-    match args::help::asked(&args, &built()) {
+    match args::help::asked(&args, built) {
         None => {}
         Some(Ok(help)) => {
             return answer(&help).map_or_else(|failure| ExitCode::from(failure.say(false)), |()| ExitCode::SUCCESS);

@@ -46,7 +46,7 @@ pub use data_names::{DataNames, KnownNames, TableNames};
 pub use dataset::{Dataset, Features, Labels, Numbers, Sample, Split, Stored, held_out_rows};
 pub use error::DataError;
 pub use files::catches_panics;
-pub use formats::guess::with_kind;
+pub use formats::guess::{is_kind, with_kind};
 pub use formats::sizes::{SampleSizes, sample_sizes};
 pub use formats::{FORMATS, Format};
 pub use load::{load, sample_shapes};

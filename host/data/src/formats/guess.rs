@@ -14,8 +14,7 @@ use std::path::Path;
 ///
 /// No kind, or no single kind, is suggested.
 pub fn with_kind(given: &str, options: &DataOptions) -> Result<String, DataError> {
-    let is_kind = |(kind, _): (&str, &str)| FORMATS.iter().any(|format| format.names.contains(&kind));
-    if given.split_once(':').is_some_and(is_kind) {
+    if given.split_once(':').is_some_and(|(kind, _)| is_kind(kind)) {
         return Ok(given.into());
     }
     let path = Path::new(given);
@@ -32,6 +31,12 @@ pub fn with_kind(given: &str, options: &DataOptions) -> Result<String, DataError
         // It has the error for a path without a kind.
         None => find(given, options).map(|_| given.into()),
     }
+}
+
+/// Returns true if `kind` is a kind of data.
+#[must_use]
+pub fn is_kind(kind: &str) -> bool {
+    FORMATS.iter().any(|format| format.names.contains(&kind))
 }
 
 /// Returns the kind of a file with this name.

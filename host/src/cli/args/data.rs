@@ -410,9 +410,11 @@ impl DataArgs {
     /// Adds the kinds that paths without one suggest. Returns what it added. A network for sequences takes a table as
     /// texts, by the built-in tokenizer unless a file is given.
     pub fn find_kinds(&mut self, network: Option<&Network>) -> Result<Vec<String>, Failure> {
-        let mut as_texts = self.options();
-        as_texts.text.tokenizer = Some(ENGLISH.into());
-        let is_table = |data: &str| with_kind(data, &as_texts).is_ok_and(|data| data.starts_with("text:"));
+        let is_table = |data: &str| {
+            let mut as_texts = self.options();
+            as_texts.text.tokenizer = Some(ENGLISH.into());
+            with_kind(data, &as_texts).is_ok_and(|data| data.starts_with("text:"))
+        };
         let takes_texts = match network {
             Some(Network::Bag(_)) => true,
             Some(Network::Lstm(_)) => self.data.as_deref().is_some_and(is_table),

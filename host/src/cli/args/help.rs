@@ -33,12 +33,12 @@ enum Asked {
     All,
 }
 
-/// Returns the help that `args` ask for, if they ask for that of `damper train`. `cli` is the whole command.
+/// Returns the help that `args` ask for, if they ask for that of `damper train`. `cli` describes the whole command.
 ///
 /// # Errors
 ///
 /// The group is unknown. The message lists the groups.
-pub(in crate::cli) fn asked(args: &[OsString], cli: &Command) -> Option<Result<String, String>> {
+pub(in crate::cli) fn asked(args: &[OsString], cli: impl FnOnce() -> Command) -> Option<Result<String, String>> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|arg| arg.to_str()).collect();
     let (&"train", rest) = words.split_first()? else { return None };
     let rest = rest.split(|word| *word == "--").next().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(in crate::cli) fn asked(args: &[OsString], cli: &Command) -> Option<Result<S
         }),
         word => word.strip_prefix("--help=").map(|group| Asked::Group(group.to_owned())),
     })?;
-    let train = cli.find_subcommand("train")?.clone();
+    let train = cli().find_subcommand("train")?.clone();
     Some(match asked {
         Asked::Screen => Ok(screen(&train)),
         Asked::All => Ok(train.after_help(super::train::AFTER_HELP).render_long_help().to_string()),
@@ -125,7 +125,7 @@ mod tests {
     fn helped(line: &str) -> Option<Result<String, String>> {
         let mut cli = Cli::command();
         cli.build();
-        asked(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), &cli)
+        asked(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), || cli)
     }
 
     #[test]

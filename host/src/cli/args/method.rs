@@ -68,7 +68,7 @@ pub(in crate::cli) struct MethodArgs {
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct ScheduleArgs {
-    /// Learning rate
+    /// Learning rate [default: by the numbers of steps and parameters, and for sgd by epsilon]
     #[arg(long, value_name = "L")]
     pub(in crate::cli) lr: Option<f64>,
     /// Change of the learning rate over time: constant, step:EPOCHS,FACTOR, cosine or cosine:FLOOR. Or polynomial:A,C,

@@ -15,7 +15,7 @@ const RECORD_LIMIT: u64 = 1 << 30;
 /// Batch size of the first checks, before the number of samples determines it.
 const OPEN_BATCH: u32 = 256;
 
-/// Default δ if a multiplier is given.
+/// δ of the first checks, as the batch size.
 const DELTA: f64 = 1e-5;
 
 impl TrainArgs {

@@ -186,7 +186,7 @@ pub(in crate::cli) struct PrivacyArgs {
     /// The draws are Poisson and the optimizer is the same. The best learning rate is usually different
     #[arg(long)]
     pub(in crate::cli) not_private: bool,
-    /// Delta, well below 1 / number of samples [default with --noise-multiplier: 1e-5]
+    /// Delta, well below 1 / number of samples [default: a power of ten by that number, 1e-5 at most]
     #[arg(long, value_name = "D")]
     pub(in crate::cli) delta: Option<f64>,
     /// Accountant: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`) [default: pld]
@@ -196,7 +196,7 @@ pub(in crate::cli) struct PrivacyArgs {
     #[arg(long)]
     pub(in crate::cli) allow_large_delta: bool,
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters. If the method adapts it, the first
-    /// value [default: 1]
+    /// value [default: 0.1, or 1 with --lr]
     #[arg(long, value_name = "C", value_parser = number32)]
     #[serde(with = "float32")]
     #[schemars(with = "Option<f32>")]
@@ -267,9 +267,10 @@ pub(in crate::cli) struct PrivacyArgs {
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct TrainingArgs {
     /// Constant divisor of the noisy sum. Without --dataset-size also the expected number of samples in a draw
+    /// [default: 8 times the root of the number of samples]
     #[arg(long, value_name = "B")]
     pub(in crate::cli) batch_size: Option<u32>,
-    /// Passes over the data: there are epochs * samples / batch size steps
+    /// Passes over the data: there are epochs * samples / batch size steps [default: 40, fewer above 25,000 samples]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) epochs: Option<f64>,
     /// Takes the mean gradient over K random views of each picture and clips that. Views: cropPIXELS shifts a picture

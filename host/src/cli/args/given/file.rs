@@ -5,7 +5,7 @@ use super::words::{argument, unknown};
 use crate::cli::Failure;
 use crate::cli::args::flags::number::path;
 use clap::Command;
-use damper_data::{ENGLISH, FORMATS};
+use damper_data::{ENGLISH, is_kind};
 use damper_edit::network::Network;
 use std::ffi::OsStr;
 use std::io;
@@ -80,11 +80,6 @@ pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<
         all.extend(if BESIDE.contains(&key.as_str()) { rebase(one, |path| folder.join(path)) } else { one });
     }
     Ok(all)
-}
-
-/// Returns true if `kind` is a kind of data.
-fn is_kind(kind: &str) -> bool {
-    FORMATS.iter().any(|format| format.names.contains(&kind))
 }
 
 /// Applies `moved` to the paths in the settings.
