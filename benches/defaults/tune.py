@@ -2,8 +2,8 @@
 
     python3 benches/defaults/tune.py DAMPER FOLDER LOG [NAME...]
 
-The grid has 25 settings: SGD with lr * clip of 1/4 to 16, and Adam with three rates. There are four pairs of batch size and epochs, and
-for SGD also a clip of 1. CNNs have six of the settings, with the batch size and epochs of the rule. Each setting is tried with one seed,
+The grid has 28 settings: SGD with lr * clip of 1/4 to 16, and Adam with three rates. There are four pairs of batch size and epochs, and
+for both also a clip of 1. CNNs have six of the settings, with the batch size and epochs of the rule. Each setting is tried with one seed,
 and the best two with another. The best mean on the test rows wins, which favours the tuned setting. What tuned.json has already is not
 repeated. CNNs train through damper. The other networks train in the copy of DP-SGD in NumPy below, which is several times as fast.
 """
@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import run  # noqa: E402
 
-CNNS = {"digits", "mnist-cnn"}
+CNNS = {"digits", "mnist-cnn", "mnist-wide"}
 
 
 def grid(task):
@@ -31,7 +31,7 @@ def grid(task):
         yield {**base, "lr": round(2 * base["lr"], 5)}
         yield {**base, "lr": round(base["lr"] / 2, 5)}
         for product in 0.5, 1, 2, 4:
-            yield {**base, "optimizer": "sgd", "lr": product / 0.1}
+            yield {**base, "optimizer": "sgd", "clip": 0.1, "lr": product / 0.1}
         return
     for batch_now, epochs_now, factors, products in ((batch, epochs, (0.15, 1 / 3, 1), (0.25, 0.5, 1, 2, 4, 8, 16)),
                                                      (2 * batch, 2 * epochs, (1 / 3, 1), (1, 4)),
@@ -43,8 +43,11 @@ def grid(task):
             yield {"optimizer": "adam", **common, "lr": round(factor / root, 5)}
         for product in products:
             yield {"optimizer": "sgd", **common, "lr": product / 0.1}
+    common = {"batch": batch, "epochs": epochs, "clip": 1}
     for product in 0.5, 2, 8:
-        yield {"optimizer": "sgd", "batch": batch, "epochs": epochs, "clip": 1, "lr": product}
+        yield {"optimizer": "sgd", **common, "lr": product}
+    for factor in (0.1, 0.2, 0.5):
+        yield {"optimizer": "adam", **common, "lr": round(factor / (epochs * run.FACTS[task][0] / batch) ** 0.5, 5)}
 
 
 @functools.cache
