@@ -58,10 +58,12 @@ def noise_multiplier(damper, epsilon, delta, samples, batch, steps):
 
 
 def bags(ids, mask, table):
-    """The weight of each embedding in the mean of a text."""
-    made = np.zeros((len(ids), table), np.float32)
-    np.add.at(made, (np.arange(len(ids))[:, None], ids), mask / mask.sum(1, keepdims=True))
-    return made
+    """The weight of each embedding in the mean of a text, sparse."""
+    from scipy.sparse import csr_array
+
+    weights = (mask / mask.sum(1, keepdims=True)).astype(np.float32)
+    places = np.repeat(np.arange(len(ids)), ids.shape[1]), ids.ravel()
+    return csr_array((weights.ravel(), places), shape=(len(ids), table))
 
 
 class Copy:
@@ -99,7 +101,7 @@ class Copy:
             if not self.bag:
                 part = part * (1 - inputs[place] ** 2)
             parts.insert(0, part)
-        squares = sum((part**2).sum(1) * ((given**2).sum(1) + (bias is not None)) for part, given, (_, bias) in zip(parts, inputs, layers))
+        squares = sum((part**2).sum(1) * ((given * given).sum(1) + (bias is not None)) for part, given, (_, bias) in zip(parts, inputs, layers))
         factor = (clip / np.maximum(np.sqrt(squares), clip))[:, None].astype(np.float32)
         return [((part * factor).T @ given, None if bias is None else (part * factor).sum(0))
                 for part, given, (_, bias) in zip(parts, inputs, layers)]

@@ -51,6 +51,8 @@ pub struct DataOptions {
     /// Public names of the classes, in the order of the model's classes. If not given, labels are numbers, and folders
     /// of images are classes in the order of their names.
     pub classes: Option<Vec<String>>,
+    /// Declared number of classes, if they have no names.
+    pub class_count: Option<usize>,
     /// Required names of columns and classes: those of the model, of the resumed run, or of a federation's plan. If not
     /// given, the training split determines them.
     pub names: Option<KnownNames>,

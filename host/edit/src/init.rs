@@ -329,6 +329,14 @@ pub fn initialise(
     Ok((write_trained(&filled, &parts)?, list))
 }
 
+/// Returns the sum over layers of the inputs of one output, for the layers of these parameters, each given by its name and
+/// shape. An embedding has one input. Biases and scales have none.
+pub fn fan_in<'a>(model: &ModelProto, params: impl Iterator<Item = (&'a str, &'a [usize])>) -> usize {
+    let empty = GraphProto::default();
+    let layers = Layers::of(model.graph.as_ref().unwrap_or(&empty));
+    params.map(|(name, shape)| layers.place(name, shape).fan_in(shape)).sum()
+}
+
 /// Converts `model` to a skeleton. Removes the values of the parameters in `list` and writes their schemes to the
 /// metadata. Both must come from [`initialise`]. Parameters that kept their values keep them here.
 pub fn skeleton(model: &mut ModelProto, list: &[Initialised]) {

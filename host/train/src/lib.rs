@@ -93,7 +93,7 @@ pub use choice::{
     AdamDenominator, ByName, Clipping, DecayChoice, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
     OptimizerChoice, OptimizerRule, SecondMoment, SolverChoice, ThresholdChoice,
 };
-pub use config::defaults::{GivenNoise, GivenOptimizer, OpenSettings, PublicFacts, UsedDefault};
+pub use config::defaults::{GivenNoise, GivenOptimizer, NetworkFacts, OpenSettings, PublicFacts, UsedDefault};
 pub use config::method::Method;
 pub use config::noise_correlation::NoiseCorrelation;
 pub use config::normalize_private::NormalizePrivate;

@@ -18,15 +18,22 @@ pub(crate) fn normalize(options: &DataOptions) -> Result<(), SettingError> {
 
 /// Returns an error if a class is named twice, or if the model has another number of classes.
 pub(crate) fn classes(options: &DataOptions) -> Result<(), SettingError> {
-    let Some(names) = &options.classes else { return Ok(()) };
-    let refuse = |problem: String| Err(SettingError::new("classes", names.join(","), problem));
+    let names = options.classes.as_deref().unwrap_or_default();
+    let count = match (&options.classes, options.class_count) {
+        (Some(names), _) => names.len(),
+        (None, Some(count)) => count,
+        (None, None) => return Ok(()),
+    };
+    let refuse = |problem: String| {
+        let value = if options.classes.is_some() { names.join(",") } else { count.to_string() };
+        Err(SettingError::new("classes", value, problem))
+    };
     if let Some((at, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         return refuse(format!("'{name}' is named twice (entry {}); name each class once", at + 1));
     }
     match &options.labels {
-        LabelKind::Classes { classes: Some(classes), .. } if names.len() > *classes => refuse(format!(
-            "{} classes, and the model has {classes}; list its classes, or train a model with more outputs",
-            names.len()
+        LabelKind::Classes { classes: Some(classes), .. } if count > *classes => refuse(format!(
+            "{count} classes, and the model has {classes}; list its classes, or train a model with more outputs"
         )),
         LabelKind::None => refuse("this loss takes no labels; leave it out".into()),
         _ => Ok(()),

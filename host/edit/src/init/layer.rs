@@ -37,6 +37,19 @@ pub(super) struct LayerRole {
     pub fans: Option<Fans>,
 }
 
+impl LayerRole {
+    /// Returns the inputs of one output of the layer, if the parameter of shape `shape` is its weight, else 0.
+    pub fn fan_in(&self, shape: &[usize]) -> usize {
+        match (self.role, shape) {
+            ("embedding", _) => 1,
+            // The operators take `[directions, gates * hidden, inputs]`.
+            ("recurrent weight", &[_, _, inputs]) => inputs,
+            ("weight" | "recurrent weight", _) | ("operand", [_, _, ..]) => self.fans.map_or(1, |fans| fans.fan_in),
+            _ => 0,
+        }
+    }
+}
+
 /// Readers and producers of a graph.
 pub(super) struct Layers<'a> {
     graph: &'a GraphProto,
@@ -439,6 +452,26 @@ mod tests {
         assert_eq!(places(reshaped(), &[5, 4, 3], &[])[0].fans, Some(Fans { fan_in: 12, fan_out: 15 }));
         assert_eq!(places(reshaped(), &[5], &[])[0].fans, None);
         assert_eq!(places(reshaped(), &[5, 0], &[])[0].fans, None);
+    }
+
+    // Counted by hand: inputs of one output.
+    #[test]
+    fn layers_have_their_inputs() {
+        let inputs = |nodes: Vec<NodeProto>, w: &[usize], b: &[usize]| {
+            let [of_w, of_b] = places(nodes, w, b);
+            (of_w.fan_in(w), of_b.fan_in(b))
+        };
+        assert_eq!(inputs(vec![with(node("Gemm", &["x", "w", "b"], "y"), "transB")], &[5, 7], &[5]), (7, 0));
+        assert_eq!(inputs(vec![node("Gemm", &["x", "w", "b"], "y")], &[7, 5], &[5]), (7, 0));
+        assert_eq!(
+            inputs(vec![node("MatMul", &["x", "w"], "h"), node("Add", &["h", "b"], "y")], &[7, 5], &[5]),
+            (7, 0)
+        );
+        assert_eq!(inputs(vec![node("Conv", &["x", "w", "b"], "y")], &[8, 3, 5, 5], &[8]), (75, 0));
+        assert_eq!(inputs(vec![node("Gather", &["w", "ids"], "y")], &[1000, 16], &[1]).0, 1);
+        assert_eq!(inputs(vec![node("LayerNormalization", &["x", "w", "b"], "y")], &[16], &[16]), (0, 0));
+        let lstm = with(node("LSTM", &["x", "w", "b"], "y"), "hidden_size");
+        assert_eq!(inputs(vec![lstm], &[1, 64, 7], &[1, 64, 16]), (7, 16));
     }
 
     // A parameter that was split off for a node has the role of that node.

@@ -462,6 +462,7 @@ impl DataArgs {
             header: copied(self.header.as_ref()).map(|YesNo(has)| has),
             delimiter: copied(self.delimiter.as_ref()).map(|Delimiter(byte)| byte),
             classes: self.classes.as_deref().and_then(|classes| classes.names.clone()),
+            class_count: self.class_count(),
             categories: cloned(&self.categories),
             scale: cloned(&self.scale),
             arrays: self.arrays.as_deref().cloned(),

@@ -5,7 +5,7 @@ use damper_train::{GivenNoise, OpenSettings, PublicFacts, RunInputs};
 
 impl TrainArgs {
     /// Fills the settings that are open, for this number of training samples. A declared number counts instead. Until
-    /// the model is read, the optimizer and its rate stay open.
+    /// the model is read, the optimizer, its rate and the clip stay open.
     pub(in crate::cli) fn fill(&mut self, samples: u64, model: Option<&RunInputs<'_>>) {
         let privacy = &self.privacy;
         let noise = match (privacy.epsilon.or(privacy.equation_6), privacy.noise_multiplier) {
@@ -14,9 +14,8 @@ impl TrainArgs {
             (None, multiplier) => GivenNoise::Multiplier(multiplier.unwrap_or(1.0)),
         };
         let samples = privacy.dataset_size.unwrap_or(samples);
-        let params = model.map(RunInputs::params);
-        let takes_integers = model.is_some_and(RunInputs::takes_integers);
-        let facts = PublicFacts { samples, params, takes_integers, noise, weight_decay: self.optimizer.weight_decay() };
+        let network = model.map(RunInputs::network);
+        let facts = PublicFacts { samples, network, noise, weight_decay: self.optimizer.weight_decay() };
         let is_open = self.method.takes_any_optimizer();
         let (privacy, training, optimizer) = (&mut self.privacy, &mut self.training, &mut self.optimizer);
         let mut settings = OpenSettings {
@@ -31,7 +30,7 @@ impl TrainArgs {
         (training.batch_size, training.epochs) = (settings.batch_size, settings.epochs);
         (privacy.delta, privacy.clip) = (settings.delta, settings.clip);
         optimizer.schedule.lr = settings.lr;
-        if params.is_some() {
+        if network.is_some() {
             optimizer.take(settings.optimizer);
         }
     }

@@ -40,6 +40,10 @@ enum Asked {
 /// The group is unknown. The message lists the groups.
 pub(in crate::cli) fn asked(args: &[OsString], cli: impl FnOnce() -> Command) -> Option<Result<String, String>> {
     let words: Vec<&str> = args.iter().skip(1).map_while(|arg| arg.to_str()).collect();
+    let words: Vec<&str> = match words[..] {
+        ["help", "train", ref groups @ ..] => ["train", "--help"].iter().chain(groups).copied().collect(),
+        _ => words,
+    };
     let (&"train", rest) = words.split_first()? else { return None };
     let rest = rest.split(|word| *word == "--").next().unwrap_or_default();
     let asked = rest.iter().enumerate().find_map(|(at, word)| match *word {
@@ -134,6 +138,7 @@ mod tests {
         assert!(screen.lines().count() <= 36, "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
         assert_eq!(helped("damper train m.onnx --help").unwrap().unwrap(), screen);
+        assert_eq!(helped("damper help train").unwrap().unwrap(), screen);
         let cli = Cli::command();
         let train = cli.find_subcommand("train").unwrap();
         for (flag, ..) in COMMON {
@@ -159,6 +164,7 @@ mod tests {
             assert!(is_shown(&all, flag), "--{flag}");
             assert!(texts.iter().any(|text| exact(text)), "--{flag}");
         }
+        assert_eq!(helped("damper help train data").unwrap().unwrap(), texts[1]);
         assert!(texts[1].contains("--label-column") && !texts[1].contains("--noise-multiplier <"), "{}", texts[1]);
     }
 

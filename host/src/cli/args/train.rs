@@ -196,7 +196,8 @@ pub(in crate::cli) struct PrivacyArgs {
     #[arg(long)]
     pub(in crate::cli) allow_large_delta: bool,
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters. If the method adapts it, the first
-    /// value [default: 0.1, or 1 with --lr]
+    /// value [default: 1. Without --lr, 0.1 for
+    /// integer inputs and for --optimizer sgd]
     #[arg(long, value_name = "C", value_parser = number32)]
     #[serde(with = "float32")]
     #[schemars(with = "Option<f32>")]

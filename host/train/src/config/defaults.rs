@@ -9,15 +9,18 @@ const BATCH_PER_ROOT: f64 = 8.0;
 /// Most passes over the data, and most gradients of samples in a run: seconds to minutes for small networks.
 const EPOCHS: f64 = 40.0;
 const GRADIENTS: f64 = 1e6;
-/// Nearly every gradient is larger, so the clip acts as a normalisation.
-const CLIP: f32 = 0.1;
-/// The clip if the rate is given. It is the usual default, so the rate was probably chosen for it.
-const CLIP_OF_RATE: f32 = 1.0;
-/// Adam: distance by which the noise of a whole run moves all parameters together, and the most for each parameter. The
-/// rows of an embedding get gradients from few samples, so models of integer inputs have a larger rate.
-const ADAM_MOVED: f64 = 16.0;
-const ADAM_MOVED_OF_TOKENS: f64 = 100.0;
-const ADAM_MOVED_EACH: f64 = 1.0;
+/// The usual clip. A given rate was probably chosen for it.
+const CLIP: f32 = 1.0;
+/// Nearly every gradient is larger, so this clip acts as a normalisation. Embeddings have small gradients.
+const SMALL_CLIP: f32 = 0.1;
+/// Adam: distance by which the noise of a whole run moves the outputs of all layers together, in units of their inputs,
+/// and the most for each parameter.
+const ADAM_MOVED: f64 = 4.0;
+const ADAM_MOVED_EACH: f64 = 0.4;
+/// Adam with integer inputs: distance of all parameters together, and the most for each. The rows of an embedding get
+/// gradients from few samples, so they need a larger rate.
+const ADAM_MOVED_OF_TOKENS: f64 = 128.0;
+const ADAM_MOVED_EACH_OF_TOKENS: f64 = 1.0;
 /// SGD: distance by which the noise of a whole run moves a parameter, and the largest rate times clip.
 const MOVED: f64 = 0.5;
 const LARGEST_STEP: f64 = 4.0;
@@ -29,14 +32,23 @@ const DECAYED: f64 = 0.1;
 pub struct PublicFacts {
     /// Number of training samples, as declared or counted.
     pub samples: u64,
-    /// Number of trained parameters. Without it the optimizer and the rate stay open.
-    pub params: Option<usize>,
-    /// True if the model's inputs are integers, such as tokens.
-    pub takes_integers: bool,
+    /// The network. Without it the optimizer, the rate and the clip stay open.
+    pub network: Option<NetworkFacts>,
     /// ε, or the noise multiplier.
     pub noise: GivenNoise,
     /// The optimizer's weight decay, or 0.
     pub weight_decay: f64,
+}
+
+/// Facts about a network that determine its defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NetworkFacts {
+    /// Number of trained parameters.
+    pub params: usize,
+    /// Sum over the trained layers of the inputs of one of their outputs.
+    pub fan_in: usize,
+    /// True if the model's inputs are integers, such as tokens.
+    pub takes_integers: bool,
 }
 
 /// The amount of noise.
@@ -98,7 +110,7 @@ impl OpenSettings {
     pub fn fill(&mut self, facts: PublicFacts) -> Vec<UsedDefault> {
         let mut used = Vec::new();
         let mut note = |setting, value: String, reason: String| used.push(UsedDefault { setting, value, reason });
-        let PublicFacts { samples, params, takes_integers, noise, weight_decay } = facts;
+        let PublicFacts { samples, network, noise, weight_decay } = facts;
         let is_private = noise != GivenNoise::NotPrivate;
         if is_private && self.delta.is_none() {
             let delta = *self.delta.insert(delta(samples));
@@ -115,22 +127,28 @@ impl OpenSettings {
             note("epochs", epochs.to_string(), reason.into());
             epochs
         });
+        let Some(network) = network else { return used };
         if is_private && self.clip.is_none() {
+            let is_small =
+                self.lr.is_none() && (network.takes_integers || matches!(self.optimizer, GivenOptimizer::Sgd(_)));
             let (clip, reason) = match self.lr {
-                None => (CLIP, "most gradients are larger, so steps depend little on it"),
-                Some(_) => (CLIP_OF_RATE, "the usual bound beside a given rate"),
+                None if is_small => (SMALL_CLIP, "most gradients are larger, so steps depend little on it"),
+                None => (CLIP, "the usual bound"),
+                Some(_) => (CLIP, "the usual bound beside a given rate"),
             };
             self.clip = Some(clip);
             note("clip", clip.to_string(), reason.into());
         }
-        if params.is_some() && self.lr.is_some() && self.optimizer == GivenOptimizer::Open {
-            self.optimizer = GivenOptimizer::Sgd(0.0);
-            note("optimizer", "sgd".into(), "the usual optimizer beside a given rate".into());
-        }
-        let (Some(params), None) = (params, self.lr) else { return used };
         if self.optimizer == GivenOptimizer::Open {
-            self.optimizer = GivenOptimizer::Adaptive;
-            note("optimizer", "adam".into(), "its rate fits most networks at any epsilon".into());
+            let (optimizer, name, reason) = match self.lr {
+                Some(_) => (GivenOptimizer::Sgd(0.0), "sgd", "the usual optimizer beside a given rate"),
+                None => (GivenOptimizer::Adaptive, "adam", "its rate fits most networks at any epsilon"),
+            };
+            self.optimizer = optimizer;
+            note("optimizer", name.into(), reason.into());
+        }
+        if self.lr.is_some() {
+            return used;
         }
         let steps = (epochs * samples as f64 / f64::from(batch_size)).ceil().max(1.0);
         let (lr, reason) = match self.optimizer {
@@ -138,7 +156,7 @@ impl OpenSettings {
                 let clip = f64::from(self.clip.unwrap_or(1.0));
                 sgd_rate(noise, samples, steps, f64::from(batch_size), clip, momentum)
             }
-            _ => adam_rate(params, steps, takes_integers),
+            _ => adam_rate(network, steps),
         };
         let (lr, reason) = match two_digits(DECAYED / weight_decay) {
             most if most < lr => (most, "so that weight decay takes a tenth of a parameter in a step".into()),
@@ -167,11 +185,21 @@ fn epochs(samples: u64) -> f64 {
     if most >= EPOCHS { EPOCHS } else { two_digits(most.max(1.0)) }
 }
 
-/// Returns the rate for which the noise of the run moves all parameters together by a fixed distance.
-fn adam_rate(params: usize, steps: f64, takes_integers: bool) -> (f64, String) {
-    let (moved, of) = if takes_integers { (ADAM_MOVED_OF_TOKENS, " of tokens") } else { (ADAM_MOVED, "") };
-    let each = (moved / (params.max(1) as f64).sqrt()).min(ADAM_MOVED_EACH);
-    (two_digits(each / steps.sqrt()), format!("for {steps} steps of a network{of} with {params} parameters"))
+/// Returns the rate for which the noise of the run moves the network by a fixed distance.
+fn adam_rate(network: NetworkFacts, steps: f64) -> (f64, String) {
+    let NetworkFacts { params, fan_in, takes_integers } = network;
+    let (moved, size, most, of) = if takes_integers {
+        (
+            ADAM_MOVED_OF_TOKENS,
+            params,
+            ADAM_MOVED_EACH_OF_TOKENS,
+            format!("a network of tokens with {params} parameters"),
+        )
+    } else {
+        (ADAM_MOVED, fan_in, ADAM_MOVED_EACH, format!("a network whose trained layers have {fan_in} inputs"))
+    };
+    let each = (moved / (size.max(1) as f64).sqrt()).min(most);
+    (two_digits(each / steps.sqrt()), format!("for {steps} steps of {of}"))
 }
 
 /// Returns the rate for which the noise of the run moves each parameter by [`MOVED`].
@@ -195,13 +223,9 @@ fn two_digits(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const FACTS: PublicFacts = PublicFacts {
-        samples: 1437,
-        params: Some(2730),
-        takes_integers: false,
-        noise: GivenNoise::Epsilon(3.0),
-        weight_decay: 0.0,
-    };
+    const NETWORK: NetworkFacts = NetworkFacts { params: 2730, fan_in: 265, takes_integers: false };
+    const FACTS: PublicFacts =
+        PublicFacts { samples: 1437, network: Some(NETWORK), noise: GivenNoise::Epsilon(3.0), weight_decay: 0.0 };
 
     fn filled(open: OpenSettings, facts: PublicFacts) -> (OpenSettings, Vec<&'static str>) {
         let mut settings = open;
@@ -213,13 +237,13 @@ mod tests {
     #[test]
     fn the_rule_is_as_published() {
         for (samples, delta, batch, epochs, lr) in [
-            (1, 1e-5, 1, 40.0, 0.048),
-            (1437, 1e-5, 303, 40.0, 0.022),
-            (10_000, 1e-5, 800, 40.0, 0.014),
-            (35_000, 1e-5, 1497, 29.0, 0.012),
-            (36_000, 1e-6, 1518, 28.0, 0.012),
-            (60_000, 1e-6, 1960, 17.0, 0.013),
-            (3_000_000, 1e-8, 13_856, 1.0, 0.021),
+            (1, 1e-5, 1, 40.0, 0.039),
+            (1437, 1e-5, 303, 40.0, 0.018),
+            (10_000, 1e-5, 800, 40.0, 0.011),
+            (35_000, 1e-5, 1497, 29.0, 0.0094),
+            (36_000, 1e-6, 1518, 28.0, 0.0095),
+            (60_000, 1e-6, 1960, 17.0, 0.011),
+            (3_000_000, 1e-8, 13_856, 1.0, 0.017),
         ] {
             let (found, _) = filled(OpenSettings::default(), PublicFacts { samples, ..FACTS });
             assert_eq!(
@@ -227,13 +251,15 @@ mod tests {
                 (Some(delta), Some(batch), Some(epochs)),
                 "{samples}"
             );
-            assert_eq!((found.lr, found.clip, found.optimizer), (Some(lr), Some(0.1), GivenOptimizer::Adaptive));
+            assert_eq!((found.lr, found.clip, found.optimizer), (Some(lr), Some(1.0), GivenOptimizer::Adaptive));
         }
-        let of = |params, takes_integers| {
-            let facts = PublicFacts { params: Some(params), takes_integers, ..FACTS };
-            filled(OpenSettings::default(), facts).0.lr.unwrap()
+        let of = |params, fan_in, takes_integers| {
+            let network = Some(NetworkFacts { params, fan_in, takes_integers });
+            let found = filled(OpenSettings::default(), PublicFacts { network, ..FACTS }).0;
+            (found.lr.unwrap(), found.clip.unwrap())
         };
-        assert_eq!((of(2730, true), of(11_000_000, true), of(11_000_000, false)), (0.073, 0.0022, 0.00035));
+        assert_eq!([of(2730, 40, false), of(9226, 881, false)], [(0.029, 1.0), (0.0098, 1.0)]);
+        assert_eq!([of(2730, 9, true), of(11_000_000, 9, true)], [(0.073, 0.1), (0.0028, 0.1)]);
     }
 
     #[test]
@@ -262,9 +288,9 @@ mod tests {
     // Before a model is read, the optimizer and its rate stay open.
     #[test]
     fn the_rate_waits_for_the_model() {
-        let (found, used) = filled(OpenSettings::default(), PublicFacts { params: None, ..FACTS });
-        assert_eq!((found.optimizer, found.lr), (GivenOptimizer::Open, None));
-        assert_eq!(used, ["delta", "batch_size", "epochs", "clip"]);
+        let (found, used) = filled(OpenSettings::default(), PublicFacts { network: None, ..FACTS });
+        assert_eq!((found.optimizer, found.lr, found.clip), (GivenOptimizer::Open, None, None));
+        assert_eq!(used, ["delta", "batch_size", "epochs"]);
     }
 
     #[test]

@@ -11,8 +11,9 @@ use crate::plan::run::HeldOutChoice;
 use crate::plan::terms::Price;
 use crate::plan::warnings::{data as of_data, released_noise, settings};
 use crate::state::recording;
-use crate::{Run, TrainConfig, TrainError};
+use crate::{NetworkFacts, Run, TrainConfig, TrainError};
 use damper_data::{Dataset, TestSource};
+use damper_edit::init;
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use damper_onnx::graph::TensorData;
@@ -74,16 +75,17 @@ impl<'a> RunInputs<'a> {
         self.read.data.train.len() as u64
     }
 
-    /// Returns the number of trained parameters.
+    /// Returns the facts about the network that determine defaults.
     #[must_use]
-    pub fn params(&self) -> usize {
-        ParamLayout::new(&self.read.grad).dim()
-    }
-
-    /// Returns true if the model's inputs are integers, such as tokens.
-    #[must_use]
-    pub fn takes_integers(&self) -> bool {
-        self.read.grad.inputs.iter().any(|input| matches!(input.dtype, DType::I64 | DType::I32))
+    pub fn network(&self) -> NetworkFacts {
+        let ModelAndData { model, adapted, graph, grad, .. } = &self.read;
+        let model = adapted.as_ref().map_or(model, |adapted| &adapted.model);
+        let trained = graph.parameters.iter().filter(|parameter| parameter.trained);
+        NetworkFacts {
+            params: ParamLayout::new(grad).dim(),
+            fan_in: init::fan_in(model, trained.map(|one| (one.name.as_str(), one.initial.shape.as_slice()))),
+            takes_integers: grad.inputs.iter().any(|input| matches!(input.dtype, DType::I64 | DType::I32)),
+        }
     }
 
     /// Checks the settings, derives and calibrates, as [`prepare`].
