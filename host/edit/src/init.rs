@@ -329,7 +329,7 @@ pub fn initialise(
     Ok((write_trained(&filled, &parts)?, list))
 }
 
-/// Returns the sum over layers of the inputs of one output, for the layers of these parameters, each given by its name and
+/// Returns the number of inputs of one output, summed over the layers of these parameters, each given by its name and
 /// shape. An embedding has one input. Biases and scales have none.
 pub fn fan_in<'a>(model: &ModelProto, params: impl Iterator<Item = (&'a str, &'a [usize])>) -> usize {
     let empty = GraphProto::default();
