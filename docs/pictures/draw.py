@@ -8,6 +8,7 @@ The standard library is enough. A picture has light and dark colours, and its te
 that it can be read on a phone.
 """
 
+import functools
 import math
 import pathlib
 import re
@@ -20,6 +21,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
+import gallery  # noqa: E402
 from picture import LETTER, SMALL, WIDTH, Picture, number  # noqa: E402
 
 
@@ -475,6 +477,7 @@ def write(pictures):
 PICTURES = {
     "private-step": private_step, "layers": layers, "memory": memory, "accuracy": lambda: accuracy(["MNIST", "Digits"]),
     "accuracy-digits": lambda: accuracy(["Digits"]), "table": table, "text": text, "tasks": tasks,
+    **{f"gallery-{task}": functools.partial(gallery.task_curve, task, read("benches/record/gallery.csv")) for task in gallery.TASKS},
 }
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ mod audit;
 mod bad_input;
 #[path = "cli/before_charge.rs"]
 mod before_charge;
+#[cfg(unix)]
+#[path = "cli/browser.rs"]
+mod browser;
 #[path = "cli/budget.rs"]
 mod budget;
 #[path = "cli/by_class.rs"]

@@ -2,10 +2,13 @@
 
 mod audit;
 mod difference;
+mod evaluations;
 
 pub use audit::{Audit, Figure};
 pub use difference::Difference;
 pub(crate) use difference::near;
+pub use evaluations::AtEvaluation;
+pub(crate) use evaluations::last_difference;
 
 use crate::digest::{digest as digest_of, hex};
 use crate::record::{BEST_MODEL, TrainReport};
@@ -52,6 +55,8 @@ pub struct Evidence {
     pub params_digest: Option<String>,
     /// Digest of the parameters in [`BEST_MODEL`].
     pub best_params_digest: Option<String>,
+    /// Held-out figures over the run.
+    pub evaluations: Vec<AtEvaluation>,
     /// Released files in their present state.
     pub files: Vec<ReleasedFile>,
 }
@@ -93,6 +98,7 @@ impl Evidence {
             marked: model.as_ref().is_some_and(onnx::is_marked),
             params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
             best_params_digest: best.map(|model| params(&model, &record)),
+            evaluations: evaluations(folder)?,
             files: released(folder)?,
             record,
         })
@@ -152,6 +158,18 @@ pub(crate) fn released(folder: &Path) -> Result<Vec<ReleasedFile>, EvidenceError
 pub(crate) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
     serde_json::from_slice(&bytes(path, limit)?)
         .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
+}
+
+/// Returns the evaluations in `metrics.csv`. There are none without the file.
+fn evaluations(folder: &Path) -> Result<Vec<AtEvaluation>, EvidenceError> {
+    let path = folder.join("metrics.csv");
+    if !is_there(&path)? {
+        return Ok(vec![]);
+    }
+    let text = String::from_utf8(bytes(&path, EVENTS)?).ok();
+    text.as_deref().and_then(evaluations::parse).ok_or_else(|| {
+        fault(&path, "is no table of evaluations: it is damaged or was changed; take the one that damper wrote")
+    })
 }
 
 fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, EvidenceError> {

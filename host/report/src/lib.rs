@@ -19,13 +19,14 @@ mod text;
 mod trained;
 
 pub use digest::{digest, hex};
-pub use evidence::{Audit, Difference, Evidence, EvidenceError, Figure, ReleasedFile, recorded};
+pub use evidence::{AtEvaluation, Audit, Difference, Evidence, EvidenceError, Figure, ReleasedFile, recorded};
 pub use folder::{OutputFolder, create_ledger_folder};
 pub use page::html;
 pub use record::{
     BEST_MODEL, CorrelationReport, DataReport, EarlyStop, Execution, GaLoreReport, HeldOutNoise, HeldOutRecord,
     LoraReport, MechanismReport, MethodReport, NonFiniteReport, NormStepReport, NormalizeReport, NotPrivateReport,
-    OptimizerReport, Privacy, RecordingReport, TestFigures, TrainReport, Training, Versions, loss_name, reduction_name,
+    OptimizerReport, Privacy, RecordingReport, RunOrigin, TestFigures, TrainReport, Training, Versions, loss_name,
+    reduction_name,
 };
 pub use software::Software;
 pub use statement::{

@@ -3,11 +3,13 @@
 mod by_class;
 mod filters;
 mod frame;
+mod headline;
 mod not_private;
 mod plot;
 mod private;
 mod render;
 mod rows;
+mod training;
 mod unfinished;
 
 pub(crate) use frame::{Axes, Tick};

@@ -9,6 +9,7 @@ mod non_finite;
 mod not_private;
 mod notes;
 mod of_run;
+mod origin;
 mod privacy;
 
 pub use early_stop::{BEST_MODEL, EarlyStop};
@@ -22,3 +23,4 @@ pub use method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, Optimiz
 pub use non_finite::NonFiniteReport;
 pub use not_private::NotPrivateReport;
 pub(crate) use not_private::REASON;
+pub use origin::RunOrigin;

@@ -15,7 +15,7 @@ pub(crate) use guideline::SECTIONS;
 pub use not_private::{NotPrivateStatement, is_not_private};
 pub use unfinished::{Unfinished, is_finished, paid, planned};
 
-use crate::evidence::{Audit, Difference, Evidence, ReleasedFile, near};
+use crate::evidence::{Audit, Difference, Evidence, ReleasedFile, last_difference, near};
 use crate::record::{REFUTED, TrainReport};
 use crate::text::capital;
 use damper_accounting::pld::Neighbours;
@@ -133,6 +133,7 @@ impl Statement {
             marked,
             params_digest,
             best_params_digest,
+            evaluations,
             files,
         } = evidence;
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
@@ -149,6 +150,9 @@ impl Statement {
                 let claimed = claimed.chars().take(80).collect();
                 differences.push(Difference { file: "report.json", of, claimed, found });
             }
+        }
+        if let Some((of, claimed, found)) = last_difference(&evaluations, &record.test) {
+            differences.push(Difference { file: "metrics.csv", of, claimed, found });
         }
         let groups: Vec<OfGroup> = GROUPS.iter().map(|samples| OfGroup::new(&recorded, *samples)).collect();
         let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
@@ -188,7 +192,7 @@ impl Statement {
             epsilon_of_replaced: recorded.epsilon_of_replaced(recorded.delta).ok().map(|priced| priced.epsilon),
             groups,
             max_true_positive_rate: true_alarms(epsilon, recorded.delta),
-            curves: Curves::new(&recorded),
+            curves: Curves::new(&recorded, evaluations),
             guideline: guideline::items(&record, &recorded, &audits),
             audits,
             files,

@@ -353,7 +353,7 @@ fn shuffled_epoch_costs_unamplified_event() {
     assert_eq!(shuffled["epsilon"], json(&damper().args(two).output().unwrap())["epsilon"]);
     assert_eq!((&events["epsilon"], &events["steps"]), (&shuffled["epsilon"], &json!(46)));
     assert!(report(&out, &[]).status.success());
-    assert!(page(&out).contains("2 epochs, each priced as one event at a rate of 1"));
+    assert!(page(&out).contains("2 epochs, each composed as one event at a rate of 1"));
 
     let (_guard, out) = folder();
     let poisson = json(&train(MLP, DIGITS, &out, &steps).output().unwrap());

@@ -83,7 +83,7 @@ fn paid_steps_are_priced() {
     let (head, body) = page.split_once("</style>").unwrap();
     assert_balanced(&format!("{}{body}", head.replace(head.split_once("<style>").unwrap().1, "</style>")));
     assert!(
-        page.contains("unfinished: 128 of 180 planned steps are paid") && page.contains("role=\"alert\""),
+        page.contains("unfinished: 128 of 180 planned steps are charged") && page.contains("role=\"alert\""),
         "{page}"
     );
 }

@@ -1,8 +1,7 @@
 //! Figures by class on the held-out samples, as tables of a page.
 
 use super::frame::grouped;
-use crate::text::class_name;
-use damper_train::ClassMetrics;
+use damper_train::{ClassFigures, ClassMetrics};
 
 /// Maximum number of classes of a matrix on the page. A larger matrix is only in `report.json`.
 const SHOWN: usize = 32;
@@ -41,6 +40,11 @@ pub(super) fn unit(found: &ClassMetrics) -> &'static str {
     if found.confusion.is_empty() { "output" } else { "class" }
 }
 
+/// Returns the name of a class, or its index if it has none.
+pub(super) fn name_of(class: &ClassFigures) -> String {
+    class.name.clone().unwrap_or_else(|| class.class.to_string())
+}
+
 /// Returns the rows of the classes, then the row of their means.
 pub(super) fn rows(found: &ClassMetrics) -> Vec<Row> {
     let row = |name: String, labels: u64, figures: [Option<f64>; 4]| {
@@ -49,8 +53,8 @@ pub(super) fn rows(found: &ClassMetrics) -> Vec<Row> {
         Row { name, figures: [grouped(labels, '\u{202f}'), accuracy, precision, f1, auc] }
     };
     let classes = found.classes.iter();
-    let classes = classes
-        .map(|class| row(class_name(class), class.labels, [class.accuracy, class.precision, class.f1, class.auc]));
+    let classes =
+        classes.map(|class| row(name_of(class), class.labels, [class.accuracy, class.precision, class.f1, class.auc]));
     let mean = row("macro mean".into(), found.labels, [None, None, found.macro_f1, found.macro_auc]);
     classes.chain([mean]).collect()
 }
@@ -70,7 +74,7 @@ pub(super) fn confusion(found: &ClassMetrics) -> Confusion {
             percent: (100 * count).div_ceil(all) * 6 / 10,
         };
         HeatRow {
-            name: found.classes.get(label).map_or_else(|| label.to_string(), class_name),
+            name: found.classes.get(label).map_or_else(|| label.to_string(), name_of),
             cells: row.iter().enumerate().map(cell).collect(),
         }
     };

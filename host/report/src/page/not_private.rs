@@ -1,5 +1,6 @@
 //! `report.html` of a run that is not private: a page that cannot be mistaken for a privacy report.
 
+use super::headline;
 use super::render::rendered;
 use super::rows::{Rows, grouped, lora, optimizer};
 use crate::record::NotPrivateReport;
@@ -27,6 +28,12 @@ impl Page<'_> {
     }
 }
 
+/// Returns the facts of the first screen.
+pub(super) fn facts(record: &NotPrivateReport) -> Rows {
+    let training = format!("Not private, {} steps", grouped(u64::from(record.steps)));
+    headline::facts(record.origin.as_ref(), record.training.parameters, record.samples, training)
+}
+
 /// Returns the settings of the training.
 pub(super) fn rows(record: &NotPrivateReport) -> Rows {
     let training = &record.training;
@@ -52,7 +59,7 @@ pub(super) fn rows(record: &NotPrivateReport) -> Rows {
             "steps",
             format!("{} of {} planned", grouped(u64::from(record.steps)), grouped(u64::from(record.planned_steps))),
         ),
-        ("trained numbers", grouped(training.parameters as u64)),
+        ("trained parameters", grouped(training.parameters as u64)),
         ("backend", record.versions.of_backend(&record.execution.backend)),
         ("parameters, SHA-256", record.execution.params_digest.clone()),
     ]

@@ -5,6 +5,8 @@ use super::render::rendered;
 use askama::Template;
 
 const FRAME: Frame = Frame { width: 460.0, height: 290.0, left: 54.0, right: 18.0, top: 16.0, bottom: 50.0 };
+/// Space above a curve for its second axis.
+const ABOVE: f64 = 34.0;
 
 /// Scale of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,55 +21,83 @@ pub(super) enum Scale {
 pub(super) struct Plot {
     /// Anchor on the page.
     pub id: &'static str,
-    /// Description of the plot, for readers who cannot see it.
+    /// Name of the plot.
     pub title: &'static str,
+    /// Description of the plot, for readers who cannot see it.
+    pub description: String,
     /// Label under the horizontal axis.
     pub across: &'static str,
     /// Label next to the vertical axis.
     pub up: &'static str,
     pub scale: Scale,
+    /// Vertical axis.
+    pub axis: PlotAxis,
     /// Finite points, from left to right.
     pub points: Vec<(f64, f64)>,
     /// The claimed point.
     pub mark: Option<(f64, f64)>,
+    /// Title and labels of a second horizontal axis, above the curve.
+    pub along: Option<(&'static str, Vec<(f64, String)>)>,
+}
+
+/// Labels of the second horizontal axis.
+struct Along {
+    title: &'static str,
+    ticks: Vec<Tick>,
 }
 
 #[derive(Template)]
 #[template(path = "curve.svg")]
-struct Curve {
+struct Curve<'a> {
     axes: Axes,
     id: &'static str,
     title: &'static str,
+    description: &'a str,
     /// Points of the curve, and points of the filled area with two at the bottom.
     line: String,
     under: String,
     mark: Option<(f64, f64)>,
+    along: Option<Along>,
 }
 
 impl Plot {
+    /// Returns the vertical axis from zero to the highest of `points`.
+    pub fn axis_of(points: &[(f64, f64)]) -> PlotAxis {
+        PlotAxis::from_zero(points.iter().map(|(_, y)| *y).fold(0.0, f64::max))
+    }
+
     /// Returns the element, or nothing for fewer than two points.
     pub fn svg(&self) -> String {
         let [first, .., last] = &*self.points else { return String::new() };
         let place = |x: f64| if self.scale == Scale::Powers { x.log10() } else { x };
         let (from, to) = (place(first.0), place(last.0));
-        let highest = self.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
-        let axis = PlotAxis::from_zero(highest);
-        let Frame { width, left, right, .. } = FRAME;
-        let x = |value: f64| left + (place(value) - from) / (to - from) * (width - left - right);
-        let y = |value: f64| FRAME.y(&axis, value);
+        if from == to {
+            return String::new();
+        }
+        let above = if self.along.is_some() { ABOVE } else { 0.0 };
+        let frame = Frame { height: FRAME.height + above, top: FRAME.top + above, ..FRAME };
+        let x =
+            |value: f64| frame.left + (place(value) - from) / (to - from) * (frame.width - frame.left - frame.right);
+        let y = |value: f64| frame.y(&self.axis, value);
         let ticks = self.ticks(from, to).into_iter();
         let ticks = ticks.map(|(value, label, power)| Tick { at: x(value), label, power }).collect();
         let line: Vec<String> =
             self.points.iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
         let line = line.join(" ");
-        let foot = y(0.0);
+        let foot = y(self.axis.low);
         rendered(&Curve {
-            axes: Axes::new(FRAME, &axis, ticks, (self.across, self.up)),
+            axes: Axes::new(frame, &self.axis, ticks, (self.across, self.up)),
             id: self.id,
             title: self.title,
+            description: &self.description,
             under: format!("{:.1},{foot:.1} {line} {:.1},{foot:.1}", x(first.0), x(last.0)),
             line,
             mark: self.mark.map(|(at, value)| (x(at), y(value))),
+            along: self.along.as_ref().map(|(title, labels)| {
+                let inside = labels.iter().filter(|(at, _)| place(*at) >= from && place(*at) <= to);
+                let ticks = inside.map(|(at, label)| Tick { at: x(*at), label: label.clone(), power: None });
+                Along { title, ticks: ticks.collect() }
+            }),
         })
     }
 
@@ -100,22 +130,26 @@ mod tests {
             Plot {
                 id: "a",
                 title: "b & <c>",
+                description: "f < g".into(),
                 across: "d",
                 up: "e",
                 scale,
+                axis: Plot::axis_of(points),
                 points: points.to_vec(),
                 mark: points.last().copied(),
+                along: Some(("ε", vec![(points[0].0, "0.5".into()), (1e19, "outside".into())])),
             }
             .svg()
         };
         for points in [&[(1.0, 0.0), (5.0, 0.0)][..], &[(1.0, 1e-9), (1e18, 3.0)], &[(1.0, 1e300), (2.0, 1e300)]] {
             for scale in [Scale::Even, Scale::Powers] {
                 let svg = plot(points, scale);
-                assert!(svg.contains("b &amp; &lt;c&gt;") && svg.contains("polyline"), "{svg}");
+                assert!(svg.contains("b &amp; &lt;c&gt;") && svg.contains("f &lt; g"), "{svg}");
+                assert!(svg.contains("polyline") && svg.contains("0.5") && !svg.contains("outside"), "{svg}");
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             }
         }
         assert_eq!(plot(&[(1.0, 1.0)], Scale::Even), "");
-        assert_eq!(plot(&[], Scale::Powers), "");
+        assert_eq!(plot(&[(1.0, 1.0), (1.0, 2.0)], Scale::Powers), "");
     }
 }

@@ -1,12 +1,15 @@
 //! `report.html`: one page for readers who must judge the claim.
 
 use super::filters;
+use super::headline::{self, Card};
 use super::plot::{Plot, Scale};
 use super::render::rendered;
-use super::rows::grouped;
+use super::rows::{Rows, grouped};
+use super::training;
 use crate::record::TrainReport;
-use crate::statement::Statement;
+use crate::statement::{Item, Statement};
 use askama::Template;
+use damper_accounting::upward;
 use damper_audit::CANARY;
 
 #[derive(Template)]
@@ -47,8 +50,45 @@ impl Page<'_> {
         }
     }
 
-    fn parameters(&self) -> u64 {
-        self.record.training.parameters as u64
+    fn facts(&self) -> Rows {
+        let record = self.record;
+        let (kind, method, steps) = (self.kind(), &record.training.method, grouped(self.statement.steps));
+        let training = format!("{kind} training by {method}, {steps} steps");
+        let samples = record.privacy.public_samples();
+        headline::facts(record.origin.as_ref(), record.training.parameters, samples, training)
+    }
+
+    fn accuracy(&self) -> Card {
+        headline::accuracy(self.record.held_out.as_ref(), &self.record.test)
+    }
+
+    /// Returns the training curve, or ε over the steps if the run was evaluated less than twice.
+    fn training(&self) -> Curve {
+        match training::plot(&self.statement.curves) {
+            Some(plot) => {
+                let caption = "Held-out figures as the run went on. Above: ε so far, for a training sample.";
+                Curve { plot, caption: caption.into(), head: "", rows: vec![] }
+            }
+            None => {
+                let [steps, _] = self.curves();
+                let why = if self.statement.curves.held_out.is_empty() {
+                    ""
+                } else {
+                    " The run was evaluated at its end only: train with `eval_every` 1 to see its accuracy here."
+                };
+                let caption = format!("{}{why}", steps.caption);
+                Curve { plot: Plot { id: "training", ..steps.plot }, caption, ..steps }
+            }
+        }
+    }
+
+    /// Returns the items of the guideline, a slice for each table.
+    fn guideline(&self) -> Vec<&[Item]> {
+        self.statement.guideline.chunk_by(|one, next| one.group == next.group).collect()
+    }
+
+    fn evaluations(&self) -> Vec<training::Row> {
+        training::rows(&self.statement.curves)
     }
 
     fn notice(&self) -> Notice {
@@ -86,31 +126,45 @@ impl Page<'_> {
             Curve {
                 plot: Plot {
                     id: "steps",
-                    title: "Epsilon of the first steps of the run, at the claimed delta",
+                    title: "ε of the first steps of the run, at the claimed δ",
+                    description: described(&steps, "steps"),
                     across: "steps",
                     up: "ε, at most",
                     scale: Scale::Even,
+                    axis: Plot::axis_of(&steps),
                     mark: steps.last().copied(),
                     points: steps,
+                    along: None,
                 },
-                caption: format!("What was spent on a training sample as the run went on, at δ {delta:e}."),
+                caption: format!("ε of a training sample as the run went on, at δ = {delta:e}."),
                 head: "steps",
                 rows: over_steps.iter().map(|at| (grouped(at.steps), at.epsilon)).collect(),
             },
             Curve {
                 plot: Plot {
                     id: "delta",
-                    title: "Epsilon of the whole run at other values of delta",
+                    title: "ε of the whole run at other values of δ",
+                    description: described(&deltas, "as δ"),
                     across: "δ",
                     up: "ε, at most",
                     scale: Scale::Powers,
                     mark: Some((delta, epsilon)).filter(|_| deltas.iter().any(|at| at.0 == delta)),
+                    axis: Plot::axis_of(&deltas),
                     points: deltas,
+                    along: None,
                 },
-                caption: "The same run, said with other values of δ; the mark is the claim.".into(),
+                caption: "The same run at other values of δ. The dot is the claim.".into(),
                 head: "δ",
                 rows: over_delta.iter().map(|at| (format!("{:e}", at.delta), at.epsilon)).collect(),
             },
         ]
     }
+}
+
+/// Describes the ends of a curve of ε.
+fn described(points: &[(f64, f64)], unit: &str) -> String {
+    let end = |at: &(f64, f64)| format!("ε is at most {} at {} {unit}", upward(at.1), at.0);
+    let ends: Vec<String> =
+        points.first().into_iter().chain(points.last().filter(|_| points.len() > 1)).map(end).collect();
+    ends.join(", and ")
 }

@@ -121,7 +121,7 @@ pub(super) fn sampling(statement: &Statement) -> Rows {
     let privacy = &statement.record.privacy;
     let events = match privacy.sampler {
         Sampler::Poisson => {
-            format!("{} draws, each priced as one event with everything released from it", grouped(statement.steps))
+            format!("{} draws, each composed as one event with all that it releases", grouped(statement.steps))
         }
         Sampler::CyclicPoisson => {
             format!(
@@ -131,11 +131,11 @@ pub(super) fn sampling(statement: &Statement) -> Rows {
             )
         }
         Sampler::MinSeparation if statement.record.mechanism.correlation.is_some() => {
-            format!("the whole run, priced as one event at a rate of 1; {} steps", grouped(statement.steps))
+            format!("the whole run, composed as one event at a rate of 1; {} steps", grouped(statement.steps))
         }
         Sampler::Shuffled | Sampler::MinSeparation => {
             format!(
-                "{} epochs, each priced as one event at a rate of 1; {} steps",
+                "{} epochs, each composed as one event at a rate of 1; {} steps",
                 grouped(privacy.events),
                 grouped(statement.steps)
             )
@@ -154,9 +154,9 @@ pub(super) fn sampling(statement: &Statement) -> Rows {
         ),
         ("releases", events),
         (
-            "draws cut",
+            "truncated draws",
             privacy.truncation.map_or(String::new(), |cut| {
-                format!("at {} of {} samples; paid for out of delta", cut.most, cut.samples)
+                format!("at {} of {} samples; δ includes the cost", cut.most, cut.samples)
             }),
         ),
         ("accountant", format!("{}: {}", statement.accountant, privacy.accountant_note)),
@@ -220,7 +220,7 @@ pub(super) fn held_out(held_out: &HeldOutRecord, test: &TestFigures) -> Rows {
                 "noise",
                 held_out.noise.as_ref().map_or(String::new(), |noise| {
                     format!(
-                        "{} samples on the right answers and on the sum of losses over {}; {} evaluations cost an epsilon of {} at most",
+                        "{} samples on the right answers and on the sum of losses over {}; {} evaluations cost an ε of at most {}",
                         noise.noise_multiplier,
                         noise.loss_bound,
                         noise.evaluations,

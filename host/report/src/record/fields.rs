@@ -3,6 +3,7 @@
 use super::early_stop::EarlyStop;
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 use super::non_finite::NonFiniteReport;
+use super::origin::RunOrigin;
 use damper_accounting::{Accountant, Sampler, Truncation};
 use damper_budget::EXACT;
 use damper_train::{ClassMetrics, LastIterate, files};
@@ -41,6 +42,10 @@ pub struct TrainReport {
     pub execution: Execution,
     /// `private`, or `simulation` if the user gave the seed.
     pub run: Cow<'static, str>,
+    /// Names of the model and the data, and the day. `None` if the command did not start the run, or in a record of an
+    /// earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<RunOrigin>,
     /// Claims and assumptions of the figures.
     pub privacy: Privacy,
     /// Noise mechanism.

@@ -2,6 +2,7 @@
 
 use super::fields::{Execution, HeldOutRecord, TestFigures, Training, Versions};
 use super::of_run::{held_out, training};
+use super::origin::RunOrigin;
 use damper_accounting::Sampler;
 use damper_train::{NOT_PRIVATE, Outcome, Run};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,10 @@ pub struct NotPrivateReport {
     /// Time, backend and the digest of the parameters.
     #[serde(flatten)]
     pub execution: Execution,
+    /// Names of the model and the data, and the day. `None` if the command did not start the run, or in a record of an
+    /// earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<RunOrigin>,
     /// Training settings.
     pub training: Training,
     /// Samples of `test_accuracy` and `test_loss`.
@@ -82,6 +87,7 @@ impl NotPrivateReport {
             expected_batch: run.config.batch_size,
             seed: run.config.seed,
             execution: Execution::new(run, outcome),
+            origin: None,
             training: Training { method: NOT_PRIVATE.into(), ..training(run, outcome) },
             held_out: held_out(run, outcome),
             versions: Versions::new(outcome, "not tested: nothing rests on it"),

@@ -28,6 +28,7 @@ impl TrainReport {
             test: TestFigures::new(run, outcome),
             execution: Execution::new(run, outcome),
             run: run.kind().to_string().into(),
+            origin: None,
             privacy: privacy(run),
             mechanism: mechanism(run),
             method: MethodReport::new(run, outcome),

@@ -1,5 +1,6 @@
 //! Curves of ε over steps, and over δ, of the recorded events.
 
+use crate::evidence::AtEvaluation;
 use damper_accounting::{Accountant, AccountingError, Event, Recorded, Sampler};
 use serde::Serialize;
 
@@ -18,6 +19,8 @@ pub struct Curves {
     pub over_steps: Vec<AtSteps>,
     /// ε of the whole run, at other δ.
     pub over_delta: Vec<AtDelta>,
+    /// Figures on the held-out samples, of `metrics.csv`.
+    pub held_out: Vec<AtEvaluation>,
 }
 
 /// ε of the first steps, for a training sample.
@@ -38,7 +41,7 @@ pub struct AtDelta {
 
 impl Curves {
     /// Returns the curves of `recorded` at its accountant, without points that have no finite ε.
-    pub(super) fn new(recorded: &Recorded) -> Self {
+    pub(super) fn new(recorded: &Recorded, held_out: Vec<AtEvaluation>) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
         let training = recorded.of_training();
         let draws = recorded.parts().draws;
@@ -80,7 +83,7 @@ impl Curves {
             let epsilon = price(recorded, accountant, delta).ok()?;
             Some(AtDelta { delta, epsilon })
         });
-        Self { over_steps: over_steps.collect(), over_delta: over_delta.collect() }
+        Self { over_steps: over_steps.collect(), over_delta: over_delta.collect(), held_out }
     }
 }
 

@@ -14,6 +14,9 @@ use serde::Serialize;
 /// An item that must be stated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Item {
+    /// Heading of its table on the page.
+    #[serde(skip)]
+    pub(crate) group: &'static str,
     /// The question.
     pub asked: &'static str,
     /// The answer of this run.
@@ -58,15 +61,21 @@ fn before(recorded: &Recorded) -> &'static str {
 
 /// Returns the items for a run.
 pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit]) -> Vec<Item> {
-    [guarantee(record, recorded), scope(record), implementation(record, audits), trust(record)].concat()
+    let groups = [
+        ("Parameters and mechanism", guarantee(record, recorded)),
+        ("Scope and accuracy", scope(record)),
+        ("Implementation", implementation(record, audits)),
+        ("Trust", trust(record)),
+    ];
+    groups.into_iter().flat_map(|(group, items)| items.into_iter().map(move |item| Item { group, ..item })).collect()
 }
 
 fn item(asked: &'static str, section: &'static str, answer: String) -> Item {
-    Item { asked, answer, section: Some(section) }
+    Item { group: "", asked, answer, section: Some(section) }
 }
 
 fn open(asked: &'static str, answer: &str) -> Item {
-    Item { asked, answer: answer.to_owned(), section: None }
+    Item { group: "", asked, answer: answer.to_owned(), section: None }
 }
 
 /// Returns the items on parameters, mechanism and composition.

@@ -18,7 +18,7 @@ use crate::cli::session::watch::RunWatcher;
 use crate::cli::{Failure, FailureKind, say, say_default, say_of_data, warn};
 use damper_budget::RunPlan;
 use damper_data::ENGLISH_FILE;
-use damper_report::{OutputFolder, is_finished};
+use damper_report::{OutputFolder, RunOrigin, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Checkpoint, Group, InputFiles, RecordRequest, Run, RunInputs, TrainConfig, TrainError, UsedDefault,
@@ -28,7 +28,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// File of the built-in tokenizer among the outputs, for whoever uses the model.
 const TOKENIZER: &str = "tokenizer.json";
@@ -266,9 +266,12 @@ fn prepared(
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<ExitCode, Failure> {
+    let file = args.model.as_deref().unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let model = built.map_or(&*file, Built::network);
+    let origin = RunOrigin::new(model, args.data.source(), SystemTime::now());
     let (run, checkpoint) = agree(group, begun(args, built, charge, group, folder))?;
     let folder = folder.as_ref().expect("the run has its folder");
-    train(args, args.model()?, &run, checkpoint, group, folder)
+    train((args, &origin), args.model()?, &run, checkpoint, group, folder)
 }
 
 /// Returns the run, its folder, and its state if it keeps one.
@@ -322,7 +325,7 @@ fn begun(
 
 /// Trains and writes the outputs.
 fn train(
-    args: &TrainArgs,
+    (args, origin): (&TrainArgs, &RunOrigin),
     model: &Path,
     run: &Run,
     mut checkpoint: Option<Checkpoint>,
@@ -357,7 +360,7 @@ fn train(
     if run.config.is_not_private() {
         folder.set_uncharged();
     }
-    let target = Target { out: args.out(), json: args.json, no_checkpoint: args.no_checkpoint };
+    let target = Target { out: args.out(), json: args.json, no_checkpoint: args.no_checkpoint, origin };
     let outcome = train::run_on(run, group, Some(&private), checkpoint.as_mut(), &mut watcher);
     let is_over = outcome.is_ok();
     let is_stopped = matches!(outcome, Err(TrainError::Stopped));

@@ -12,7 +12,7 @@ use damper_accounting::upward;
 use damper_onnx as onnx;
 use damper_onnx::pb::ModelProto;
 use damper_report::{
-    BEST_MODEL, NotPrivateReport, NotPrivateStatement, OutputFolder, TrainReport, Unfinished, trained_model,
+    BEST_MODEL, NotPrivateReport, NotPrivateStatement, OutputFolder, RunOrigin, TrainReport, Unfinished, trained_model,
     unfinished_model,
 };
 use damper_train::{Outcome, RecordRequest, Run, files, guess_warning, recording_part};
@@ -25,7 +25,10 @@ pub(in crate::cli) struct Target<'a> {
     pub json: bool,
     /// True if the run keeps no state to resume from.
     pub no_checkpoint: bool,
+    /// Names of the model and the data, and the day.
+    pub origin: &'a RunOrigin,
 }
+
 /// Writes the outputs of a run, and prints their location.
 pub(in crate::cli) fn finished(
     target: &Target<'_>,
@@ -37,7 +40,8 @@ pub(in crate::cli) fn finished(
     if run.config.is_not_private() {
         return finished_not_private(target, run, outcome, folder, events);
     }
-    let report = TrainReport { command: line::command(), ..TrainReport::new(run, outcome) };
+    let origin = Some(target.origin.clone());
+    let report = TrainReport { command: line::command(), origin, ..TrainReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
     if let Some(fault) = write_report(target.out, target.out)?.fault() {
         return Err(Failure::in_file(target.out, fault));
@@ -73,7 +77,8 @@ fn finished_not_private(
     folder: &OutputFolder,
     events: &mut EventLog,
 ) -> Result<ExitCode, Failure> {
-    let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
+    let origin = Some(target.origin.clone());
+    let report = NotPrivateReport { command: line::command(), origin, ..NotPrivateReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
     let statement = NotPrivateStatement::read(target.out)?
         .ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;

@@ -48,6 +48,11 @@ impl Built {
         Ok(Some(Self { network: network.to_string(), said, model, file, _folder: folder }))
     }
 
+    /// Returns the name of the network.
+    pub(in crate::cli) fn network(&self) -> &str {
+        &self.network
+    }
+
     /// Names the network in an error, instead of its temporary file.
     pub(in crate::cli) fn named(&self, failure: Failure) -> Failure {
         let message = failure.message.replace(&self.file.display().to_string(), &self.network);
