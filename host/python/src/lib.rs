@@ -1,6 +1,8 @@
 //! The extension module `damper._damper`: the command for Python. It has no mathematics: it passes settings and arrays
 //! to the command and returns its answer.
 
+mod accounting;
+
 use damper::cli::embed::{self, Listener, python_words};
 use damper_data::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
 use damper_onnx::decode_tensor;
@@ -198,6 +200,9 @@ fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDic
 
 #[pymodule]
 mod _damper {
+    #[pymodule_export]
+    use super::accounting::{calibrate_event, privacy_bound};
+
     #[pymodule_export]
     use super::{Error, call, main, read_model, use_library};
 

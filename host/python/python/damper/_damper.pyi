@@ -36,3 +36,16 @@ def use_library(path: str) -> None:
 
 def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
     """Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""
+
+def privacy_bound(kind: str, event: tuple[Any, ...], neighbours: str, value: float) -> float | None:
+    """Returns a bound of the event, given as nested tuples: `kind` is epsilon, epsilon-lower, epsilon-rdp, delta or
+    delta-lower. None if there is no such bound."""
+
+def calibrate_event(
+    make: Callable[[Any], tuple[Any, ...]],
+    neighbours: str,
+    budget: tuple[float, float],
+    ends: tuple[float, float],
+    is_count: bool,
+) -> Any:
+    """Returns the value between both ends whose event costs at most the budget, (ε, δ), and nearly as much."""

@@ -1,0 +1,75 @@
+//! The exact privacy cost of Gaussian releases without sampling.
+//!
+//! They are one Gaussian, moved by `μ = √Σ 1/σ²` standard deviations. Its privacy loss is normal with mean `μ²/2` and
+//! variance `μ²`. With `z = ε/μ − μ/2` and the normal density φ,
+//!
+//! ```text
+//! δ(ε)  =  ∫₀^∞ φ(z + t)(1 − e^{−μt}) dt  =  φ(z) ∫₀^∞ e^{−zt − t²/2}(1 − e^{−μt}) dt
+//! ```
+//!
+//! All terms are positive, so no digits cancel, for any δ that is a float. The integral is a sum over intervals on which
+//! the exponent changes little, by a Gauss-Legendre rule. Its relative error, with the roundings, is below [`ERROR`].
+
+use super::bound::Bound;
+use super::gaussian::{legendre, ln_normal};
+use libm::{exp, expm1, log, sqrt};
+
+/// A bound on the relative error of δ, in multiples of `1 + z²`.
+const ERROR: f64 = 1e-12;
+/// The integrand is left out when its exponent is this far below that of the largest part.
+const FAR: f64 = 45.0;
+/// Relative distance of the ends of the search for ε, and the largest number of rounds.
+const CLOSE: f64 = 1e-11;
+const ROUNDS: usize = 400;
+
+/// `ln δ` at ε of a Gaussian moved by `shift` standard deviations, as a bound.
+pub(super) fn ln_delta(shift: f64, epsilon: f64, bound: Bound) -> f64 {
+    let z = epsilon / shift - shift / 2.0;
+    // From the largest exponent at `max(0, −z)`, it falls at least as fast as t²/2 and as zt.
+    let (start, fall) = ((-z - 10.0).max(0.0), z.max(0.0));
+    let end = (-z).max(0.0) + f64::min(sqrt(2.0 * FAR), FAR / fall.max(1e-300));
+    let top = (-z).max(0.0);
+    let most = -z * top - top * top / 2.0;
+    let value = |t: f64| exp(-z * t - t * t / 2.0 - most) * -expm1(-shift * t);
+    // Up to here the last factor changes.
+    let middle = (FAR / shift).clamp(start, end);
+    let sum =
+        integral(start, middle, 0.5 / (1.0 + fall + shift), value) + integral(middle, end, 0.5 / (1.0 + fall), value);
+    let error = ERROR * (1.0 + z * z) + 16.0 * f64::EPSILON * z.abs() * (epsilon / shift + shift);
+    let found = ln_normal(z) + most + log(sum);
+    // The part that is left out is below 1e-18 of the sum.
+    if bound == Bound::Upper { (found + error).min(0.0) } else { found - error }
+}
+
+/// The integral over intervals of at most this width.
+fn integral(start: f64, end: f64, width: f64, value: impl Fn(f64) -> f64) -> f64 {
+    let count = ((end - start) / width).ceil();
+    let width = (end - start) / count.max(1.0);
+    let rule = legendre();
+    let interval = |k: u64| {
+        let from = start + k as f64 * width;
+        rule.iter().map(|(x, weight)| weight * value(from + width * (1.0 + x) / 2.0)).sum::<f64>()
+    };
+    (0..count as u64).map(interval).sum::<f64>() * width / 2.0
+}
+
+/// ε at `delta` of a Gaussian moved by `shift` standard deviations, as a bound.
+pub(super) fn epsilon(shift: f64, delta: f64, bound: Bound) -> f64 {
+    let target = log(delta);
+    let holds = |epsilon: f64| ln_delta(shift, epsilon, bound) <= target;
+    if holds(0.0) {
+        return 0.0;
+    }
+    let (mut low, mut high) = (0.0, shift * shift / 2.0 + shift * (1.0 + sqrt(2.0 * (1.0 - target))));
+    for _ in 0..ROUNDS {
+        if high - low <= CLOSE * high {
+            break;
+        }
+        let middle = low + (high - low) / 2.0;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    if bound == Bound::Upper { high } else { low }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Bounds of compositions with parts that are not Poisson-sampled Gaussians.
+
+use super::bound::Bound;
+use super::draw::Direction;
+use super::question::at_epsilon::asked;
+use super::question::{Pair, Question};
+use super::shape::Part;
+use super::{Neighbours, closed, pairs};
+use damper_core::accounting::event::{Rate, SampledGaussian};
+use damper_core::numerics::up::{add_up, div_up, sqrt_up};
+
+/// A composition of continuous Gaussians and other parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Composition {
+    pub(crate) gaussians: Vec<(SampledGaussian, u64)>,
+    pub(crate) parts: Vec<(Part, u64)>,
+}
+
+/// The δ whose question gives a first guess of δ at an ε.
+const FIRST: f64 = 1e-40;
+/// A found δ below this share of the guess is asked again.
+const NEAR: f64 = 0.01;
+const ROUNDS: usize = 4;
+
+impl Composition {
+    /// Returns true if nothing is released.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gaussians.iter().all(|(_, times)| *times == 0) && self.parts.iter().all(|(_, times)| *times == 0)
+    }
+
+    /// A bound on the shift of all releases together, in standard deviations, if none is sampled.
+    fn shift(&self, neighbours: Neighbours, bound: Bound) -> Option<f64> {
+        if !self.parts.is_empty() || self.gaussians.iter().any(|(event, _)| event.rate() != Rate::ONE) {
+            return None;
+        }
+        let square = |(event, times): &(SampledGaussian, u64)| {
+            let one = div_up(1.0, event.multiplier());
+            one * one * (1.0 + f64::EPSILON) * *times as f64 * (1.0 + f64::EPSILON)
+        };
+        let shift = sqrt_up(self.gaussians.iter().map(square).fold(0.0, add_up));
+        let shift = if neighbours == Neighbours::Replace { 2.0 * shift } else { shift };
+        // Each of the roundings is up, by a few units in the last place.
+        let excess = (self.gaussians.len() as f64 + 8.0) * 4.0 * f64::EPSILON;
+        Some(if bound == Bound::Upper { shift } else { shift * (1.0 - excess) })
+    }
+
+    /// A bound on ε at `delta`. Infinite, or 0 for a lower bound, if none is found.
+    pub(crate) fn epsilon(&self, neighbours: Neighbours, bound: Bound, delta: f64) -> f64 {
+        if let Some(shift) = self.shift(neighbours, bound) {
+            return if shift.is_finite() { closed::epsilon(shift, delta, bound) } else { f64::INFINITY };
+        }
+        if bound == Bound::Lower {
+            return self.each_way().iter().fold(0.0, |most, parts| {
+                pairs(neighbours).iter().fold(most, |most: f64, pair| {
+                    let limit = self.question(parts, *pair, delta, Bound::Upper).answer(f64::INFINITY);
+                    let limit = limit.unwrap_or(f64::INFINITY);
+                    most.max(self.question(parts, *pair, delta, Bound::Lower).answer(limit).unwrap_or(0.0))
+                })
+            });
+        }
+        pairs(neighbours).iter().fold(0.0, |least, pair| {
+            let mut question = self.question(&self.parts, *pair, delta, Bound::Upper);
+            question.least = least;
+            question.answer(f64::INFINITY).unwrap_or(f64::INFINITY).max(least)
+        })
+    }
+
+    /// A bound on δ at `epsilon`, at most 1.
+    pub(crate) fn delta(&self, neighbours: Neighbours, bound: Bound, epsilon: f64) -> f64 {
+        if let Some(shift) = self.shift(neighbours, bound).filter(|shift| shift.is_finite()) {
+            return libm::exp(closed::ln_delta(shift, epsilon, bound)).min(1.0);
+        }
+        let each = if bound == Bound::Lower { self.each_way() } else { vec![self.parts.clone()] };
+        let at = |parts: &[(Part, u64)], pair: Pair| {
+            let Some(guess) = self.question(parts, pair, FIRST, bound).ln_delta_guess(epsilon) else {
+                return if bound == Bound::Upper { 1.0 } else { 0.0 };
+            };
+            let mut asked = asked(guess);
+            let mut found = self.question(parts, pair, asked, bound).delta_at(epsilon);
+            for _ in 0..ROUNDS {
+                if found >= NEAR * asked || found == 0.0 {
+                    break;
+                }
+                asked = found;
+                let again = self.question(parts, pair, asked, bound).delta_at(epsilon);
+                found = if bound == Bound::Upper { found.min(again) } else { found.max(again) };
+            }
+            found
+        };
+        let all = each.iter().flat_map(|parts| pairs(neighbours).iter().map(|pair| at(parts, *pair)));
+        all.fold(0.0, f64::max).min(1.0)
+    }
+
+    fn question(&self, parts: &[(Part, u64)], pair: Pair, delta: f64, bound: Bound) -> Question {
+        Question::with_parts(&self.gaussians, parts, pair, delta, bound)
+    }
+
+    /// The parts, for each direction of the samples of a fixed number.
+    fn each_way(&self) -> Vec<Vec<(Part, u64)>> {
+        if !self.parts.iter().any(|(part, _)| matches!(part, Part::Fixed { .. })) {
+            return vec![self.parts.clone()];
+        }
+        let turned = |part: &Part, to: Direction| match *part {
+            Part::Fixed { multiplier, rate, .. } => Part::Fixed { multiplier, rate, direction: to },
+            part => part,
+        };
+        let all = |to| self.parts.iter().map(|(part, times)| (turned(part, to), *times)).collect();
+        [Direction::Remove, Direction::Add].map(all).to_vec()
+    }
+}

@@ -1,0 +1,122 @@
+//! Bounds of mechanisms for `damper.accounting`. It has no mathematics: it reads nested tuples as a mechanism.
+
+use crate::Error;
+use damper::accounting::{AccountingError, Adjacency, Mechanism, calibrate_count, calibrate_mechanism};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+/// An error of a bound, or of the caller's function.
+struct Failure(PyErr);
+
+impl From<AccountingError> for Failure {
+    fn from(error: AccountingError) -> Self {
+        Self(wrong(&error.to_string()))
+    }
+}
+
+fn wrong(message: &str) -> PyErr {
+    Error::new_err(message.replace('`', ""))
+}
+
+fn adjacency(name: &str) -> PyResult<Adjacency> {
+    let all = [Adjacency::AddOrRemove, Adjacency::ReplaceOne, Adjacency::ZeroOut];
+    let found = all.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| wrong(&format!("neighbours {name}: give add-or-remove, replace-one or zero-out")))
+}
+
+/// Reads `(name, values...)`, in which mechanisms are tuples of this form.
+fn mechanism(value: &Bound<'_, PyAny>) -> PyResult<Mechanism> {
+    let parts = value.cast::<PyTuple>()?;
+    let name: String = parts.get_item(0)?.extract()?;
+    let number = |at: usize| parts.get_item(at)?.extract::<f64>();
+    let count = |at: usize| parts.get_item(at)?.extract::<u64>();
+    let inner = |at: usize| mechanism(&parts.get_item(at)?);
+    Ok(match name.as_str() {
+        "non-private" => Mechanism::NonPrivate,
+        "gaussian" => Mechanism::gaussian(number(1)?),
+        "laplace" => Mechanism::laplace(number(1)?),
+        "discrete-laplace" => {
+            Mechanism::DiscreteLaplace { parameter: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
+        }
+        "discrete-gaussian" => {
+            Mechanism::DiscreteGaussian { sigma: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
+        }
+        "randomized-response" => {
+            Mechanism::RandomizedResponse { noise: number(1)?, buckets: parts.get_item(2)?.extract()? }
+        }
+        "approximate" => Mechanism::Approximate { epsilon: number(1)?, delta: number(2)? },
+        "concentrated" => Mechanism::Concentrated { rho: number(1)?, xi: number(2)? },
+        "tree" => Mechanism::Tree { multiplier: number(1)?, steps: count(2)? },
+        "toeplitz" => {
+            let column: Vec<f64> = parts.get_item(2)?.extract()?;
+            Mechanism::toeplitz(number(1)?, &column, parts.get_item(3)?.extract()?)
+                .map_err(|error| wrong(&error.to_string()))?
+        }
+        "poisson" => inner(2)?.poisson(number(1)?),
+        "fixed-size" => inner(3)?.fixed_size(count(1)?, count(2)?),
+        "truncated-poisson" => Mechanism::TruncatedPoisson {
+            population: count(1)?,
+            rate: number(2)?,
+            most: count(3)?,
+            multiplier: number(4)?,
+        },
+        "compose" => {
+            let all = parts.get_item(1)?.cast_into::<PyList>()?;
+            let one = |pair: Bound<'_, PyAny>| {
+                let (event, times): (Bound<'_, PyAny>, u64) = pair.extract()?;
+                Ok((mechanism(&event)?, times))
+            };
+            Mechanism::Compose(all.iter().map(one).collect::<PyResult<_>>()?)
+        }
+        "best-of" => {
+            let candidates: String = parts.get_item(1)?.extract()?;
+            inner(2)?.best_of(candidates.parse().map_err(|error: AccountingError| wrong(&error.to_string()))?)
+        }
+        _ => return Err(wrong(&format!("{name}: no such event"))),
+    })
+}
+
+/// Returns a bound of `kind` at `value`, a δ or an ε. None if there is no such bound.
+#[pyfunction]
+pub(crate) fn privacy_bound(
+    py: Python<'_>,
+    kind: &str,
+    event: &Bound<'_, PyAny>,
+    neighbours: &str,
+    value: f64,
+) -> PyResult<Option<f64>> {
+    let (event, adjacency) = (mechanism(event)?, adjacency(neighbours)?);
+    let found = py.detach(|| match kind {
+        "epsilon" => event.epsilon(adjacency, value).map(Some),
+        "epsilon-lower" => event.epsilon_lower_bound(adjacency, value),
+        "epsilon-rdp" => event.epsilon_by_orders(adjacency, value).map(|bound| Some(bound.epsilon)),
+        "delta" => event.delta(adjacency, value).map(Some),
+        _ => event.delta_lower_bound(adjacency, value),
+    });
+    found.map_err(|error| wrong(&error.to_string()))
+}
+
+/// Returns the value between `low` and `high` whose event, the result of `make`, costs at most ε, and nearly ε.
+#[pyfunction]
+pub(crate) fn calibrate_event<'py>(
+    py: Python<'py>,
+    make: &Bound<'py, PyAny>,
+    neighbours: &str,
+    (epsilon, delta): (f64, f64),
+    (low, high): (f64, f64),
+    is_count: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let adjacency = adjacency(neighbours)?;
+    let call = |value: Bound<'py, PyAny>| make.call1((value,)).and_then(|event| mechanism(&event)).map_err(Failure);
+    let to_any = |error: PyErr| Failure(error);
+    let found = if is_count {
+        let make = |value: u64| call(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any());
+        calibrate_count(adjacency, epsilon, delta, low as u64, high as u64, make)
+            .and_then(|value| Ok(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any()))
+    } else {
+        let make = |value: f64| call(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any());
+        calibrate_mechanism(adjacency, epsilon, delta, low, high, make)
+            .and_then(|value| Ok(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any()))
+    };
+    found.map_err(|Failure(error)| error)
+}
