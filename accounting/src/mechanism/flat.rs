@@ -151,7 +151,9 @@ impl Flat {
     fn one_gaussian(&self, of: &Mechanism) -> Result<Option<f64>, AccountingError> {
         Ok(match of {
             Mechanism::Gaussian { multiplier } => Some(multiplied(*multiplier)?),
-            Mechanism::Compose(_) => precision(of)?.filter(|(sum, _)| *sum > 0.0).map(|(sum, terms)| self.less(1.0 / sum.sqrt(), terms)),
+            Mechanism::Compose(_) => {
+                precision(of)?.filter(|(sum, _)| *sum > 0.0).map(|(sum, terms)| self.less(1.0 / sum.sqrt(), terms))
+            }
             _ => None,
         })
     }

@@ -21,6 +21,8 @@ const FIRST: f64 = 1e-40;
 /// A found δ below this share of the guess is asked again.
 const NEAR: f64 = 0.01;
 const ROUNDS: usize = 4;
+/// Logarithms of the largest tilts of releases with few points.
+const STEEPEST: [f64; 6] = [13.0, 10.0, 8.0, 6.0, 4.0, 2.0];
 
 impl Composition {
     /// Returns true if nothing is released.
@@ -54,7 +56,9 @@ impl Composition {
                 pairs(neighbours).iter().fold(most, |most: f64, pair| {
                     let limit = self.question(parts, *pair, delta, Bound::Upper).answer(f64::INFINITY);
                     let limit = limit.unwrap_or(f64::INFINITY);
-                    most.max(self.question(parts, *pair, delta, Bound::Lower).answer(limit).unwrap_or(0.0))
+                    let lower = |question: Question| question.answer(limit).unwrap_or(0.0);
+                    let all = self.lower_questions(parts, *pair, delta);
+                    all.into_iter().map(lower).fold(most, f64::max)
                 })
             });
         }
@@ -71,24 +75,34 @@ impl Composition {
             return libm::exp(closed::ln_delta(shift, epsilon, bound)).min(1.0);
         }
         let each = if bound == Bound::Lower { self.each_way() } else { vec![self.parts.clone()] };
-        let at = |parts: &[(Part, u64)], pair: Pair| {
-            let Some(guess) = self.question(parts, pair, FIRST, bound).ln_delta_guess(epsilon) else {
-                return if bound == Bound::Upper { 1.0 } else { 0.0 };
-            };
-            let mut asked = asked(guess);
-            let mut found = self.question(parts, pair, asked, bound).delta_at(epsilon);
-            for _ in 0..ROUNDS {
-                if found >= NEAR * asked || found == 0.0 {
-                    break;
+        let all = each.iter().flat_map(|parts| pairs(neighbours).iter().map(move |pair| (parts, *pair)));
+        let found = all.fold(0.0f64, |most, (parts, pair)| {
+            let ask = |asked| match bound {
+                Bound::Lower => self.lower_questions(parts, pair, asked),
+                Bound::Upper => {
+                    let mut question = self.question(parts, pair, asked, bound);
+                    question.least = most;
+                    vec![question]
                 }
-                asked = found;
-                let again = self.question(parts, pair, asked, bound).delta_at(epsilon);
-                found = if bound == Bound::Upper { found.min(again) } else { found.max(again) };
+            };
+            most.max(delta_of(bound, epsilon, ask))
+        });
+        found.min(1.0)
+    }
+
+    /// The questions whose largest answer is a lower bound. A few points have losses with gaps between them, for which
+    /// each loss is moved down, and a large tilt leaves only the last one.
+    fn lower_questions(&self, parts: &[(Part, u64)], pair: Pair, delta: f64) -> Vec<Question> {
+        let mut all = vec![self.question(parts, pair, delta, Bound::Lower)];
+        let is_drawn = |(part, _): &(Part, u64)| matches!(part, Part::Drawn { .. });
+        if self.gaussians.is_empty() && parts.iter().all(is_drawn) {
+            for steepest in STEEPEST {
+                let mut question = self.question(parts, pair, delta, Bound::Lower);
+                (question.floors, question.steepest) = (true, steepest);
+                all.push(question);
             }
-            found
-        };
-        let all = each.iter().flat_map(|parts| pairs(neighbours).iter().map(|pair| at(parts, *pair)));
-        all.fold(0.0, f64::max).min(1.0)
+        }
+        all
     }
 
     fn question(&self, parts: &[(Part, u64)], pair: Pair, delta: f64, bound: Bound) -> Question {
@@ -107,4 +121,22 @@ impl Composition {
         let all = |to| self.parts.iter().map(|(part, times)| (turned(part, to), *times)).collect();
         [Direction::Remove, Direction::Add].map(all).to_vec()
     }
+}
+
+/// A bound on δ of one pair. `ask` returns the questions that suit a δ.
+fn delta_of(bound: Bound, epsilon: f64, ask: impl Fn(f64) -> Vec<Question>) -> f64 {
+    let trivial = if bound == Bound::Upper { 1.0 } else { 0.0 };
+    let better = |a: f64, b: f64| if bound == Bound::Upper { a.min(b) } else { a.max(b) };
+    let all = |asked| ask(asked).iter().map(|one| one.delta_at(epsilon)).fold(trivial, better);
+    let Some(guess) = ask(FIRST).first().and_then(|one| one.ln_delta_guess(epsilon)) else { return trivial };
+    let mut asked = asked(guess);
+    let mut found = all(asked);
+    for _ in 0..ROUNDS {
+        if found >= NEAR * asked || found == 0.0 {
+            break;
+        }
+        asked = found;
+        found = better(found, all(asked));
+    }
+    found
 }

@@ -42,6 +42,10 @@ const LOST: f64 = 2e-4;
 /// The width of a window, in standard deviations of the tilted distribution, and the loss of a lower bound to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
+/// The logarithm of the largest tilt.
+const STEEPEST: f64 = 13.0;
+/// The least deviation of a tilted distribution, relative to its mean.
+const NARROW: f64 = 1e-9;
 /// Larger multipliers are accounted as this multiplier.
 const LARGEST: f64 = 1e9;
 
@@ -95,8 +99,12 @@ pub(super) struct Question {
     bound: Bound,
     /// Range of the nodes, in standard deviations.
     reach: f64,
-    /// A sufficient upper bound: ε of the other pair. This bound need not be smaller.
+    /// A sufficient upper bound: ε or δ of the other pair. This bound need not be smaller.
     pub(super) least: f64,
+    /// True if a lower bound moves each loss down to a multiple, which suits a few points.
+    pub(super) floors: bool,
+    /// The logarithm of the largest tilt.
+    pub(super) steepest: f64,
 }
 
 /// An ε. `heavy` is true if few large losses make up δ.
@@ -149,7 +157,7 @@ impl Question {
         let others = parts.iter().enumerate().map(|(at, (_, times))| (vec![(first + at, 1.0)], *times));
         events.mixtures.extend(others);
         let parts = parts.iter().map(|(part, _)| *part).collect();
-        Self { events, parts, pair, delta, bound, reach, least: 0.0 }
+        Self { events, parts, pair, delta, bound, reach, least: 0.0, floors: false, steepest: STEEPEST }
     }
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
@@ -222,12 +230,13 @@ impl Question {
                 variance += count * moments.variance;
             }
             let (value, epsilon) = bound(ln_moment, tilt);
-            Aim { tilt, value, epsilon, mean, deviation: sqrt(variance), reach: REACH * sqrt(variance) }
+            // A few points may leave a single one at a large tilt.
+            let deviation = sqrt(variance).max(NARROW * (1.0 + mean.abs()));
+            Aim { tilt, value, epsilon, mean, deviation, reach: REACH * deviation }
         };
         const FROM: f64 = -7.0;
-        const TO: f64 = 13.0;
         const STEP: f64 = 0.5;
-        let grid = (0..=((TO - FROM) / STEP) as i32).map(|k| FROM + STEP * f64::from(k));
+        let grid = (0..=((self.steepest - FROM) / STEP) as i32).map(|k| FROM + STEP * f64::from(k));
         let best = |a: (f64, Aim), b: (f64, Aim)| if b.1.value < a.1.value { b } else { a };
         let (mut middle, mut found) = grid.map(|x| (x, at(x))).reduce(best).unwrap_or((0.0, at(0.0)));
         let mut width = STEP / 2.0;
@@ -366,6 +375,7 @@ impl Question {
         for one in losses {
             composer.part(match self.bound {
                 Bound::Upper => grid::spread(one, aim.tilt, step, len),
+                Bound::Lower if self.floors => grid::floor(one, aim.tilt, step, len),
                 Bound::Lower => grid::merge(one, aim.tilt, step, len),
             });
         }

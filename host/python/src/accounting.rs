@@ -102,10 +102,11 @@ pub(crate) fn calibrate_event<'py>(
     py: Python<'py>,
     make: &Bound<'py, PyAny>,
     neighbours: &str,
-    (epsilon, delta): (f64, f64),
-    (low, high): (f64, f64),
+    budget: (f64, f64),
+    ends: (f64, f64),
     is_count: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let ((epsilon, delta), (low, high)) = (budget, ends);
     let adjacency = adjacency(neighbours)?;
     let call = |value: Bound<'py, PyAny>| make.call1((value,)).and_then(|event| mechanism(&event)).map_err(Failure);
     let to_any = |error: PyErr| Failure(error);

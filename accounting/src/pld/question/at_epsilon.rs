@@ -9,6 +9,12 @@ const SETTLED: f64 = 1e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
+/// For a normal loss, δ is about this share of Chernoff's bound over the tilt times the deviation, up to a factor of
+/// `e^ALIKE`.
+const NORMAL: f64 = 1.08;
+const ALIKE: f64 = 0.35;
+/// A bound on the rounding error of a moment's logarithm.
+const ROUNDED: f64 = 2e-12;
 /// The share of δ that the cut losses may take.
 const LOST: f64 = 2e-4;
 
@@ -31,30 +37,37 @@ impl Question {
         let counts = self.counts();
         let all = self.losses(self.spacing());
         let better = |a: f64, b: f64| if self.bound == Bound::Upper { a.min(b) } else { a.max(b) };
-        let found = better(trivial, self.refined(&all, &counts, epsilon));
-        // Losses far above ε only widen the window.
+        let (first, is_heavy) = self.refined(&all, &counts, epsilon);
+        let found = better(trivial, first);
+        // If few large losses make up δ, losses far above ε only widen the window.
         let mut cut = (CUT * epsilon).max(epsilon + LEAST_CUT);
         let is_cut = |cut: f64| all.iter().any(|one| one.atoms.last().is_some_and(|atom| atom.loss > cut));
-        while is_cut(cut) {
+        while is_heavy && is_cut(cut) {
             let losses = self.cut(&all, cut);
             if self.bound == Bound::Lower || self.beyond(&losses, &counts, epsilon) <= LOST * found {
-                return better(found, self.refined(&losses, &counts, epsilon));
+                return better(found, self.refined(&losses, &counts, epsilon).0);
             }
             cut *= 1.25;
         }
         found
     }
 
-    /// Returns δ on a grid so fine that a finer grid gains little.
-    fn refined(&self, losses: &[Losses], counts: &[f64], epsilon: f64) -> f64 {
+    /// Returns δ on a grid so fine that a finer grid gains little, and true if few large losses make up δ.
+    fn refined(&self, losses: &[Losses], counts: &[f64], epsilon: f64) -> (f64, bool) {
         let mut aim = self.aim_at_epsilon(losses, counts, epsilon);
-        if self.bound == Bound::Lower {
-            self.widen(losses, counts, &mut aim);
-        }
         let beyond = self.beyond(losses, counts, epsilon);
+        let moments = self.by_moments(losses, counts, aim.tilt, epsilon);
+        match self.bound {
+            Bound::Lower => self.widen(losses, counts, &mut aim),
+            Bound::Upper if moments + beyond <= self.least => return (moments + beyond, false),
+            Bound::Upper => {}
+        }
+        // If many losses add up, the loss is about normal near ε.
+        let expected = exp(aim.value) * f64::min(1.0, NORMAL / (aim.tilt * aim.deviation));
         let mut grid = self.step(losses, counts, &aim, SHARE);
         let mut found = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
-        while grid.1 < self.longest() {
+        let is_heavy = (log(found) - log(expected)).abs() > ALIKE || found.is_nan();
+        while grid.1 < self.longest() && (is_heavy || self.bound == Bound::Lower) {
             grid = (grid.0 / 2.0, grid.1 * 2);
             let finer = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
             let gained = (finer - found).abs();
@@ -63,7 +76,15 @@ impl Question {
                 break;
             }
         }
-        found
+        (if self.bound == Bound::Upper { found.min(moments + beyond) } else { found }, is_heavy)
+    }
+
+    /// Chernoff's upper bound of δ, from the losses before they are put on a grid.
+    fn by_moments(&self, losses: &[Losses], counts: &[f64], tilt: f64, epsilon: f64) -> f64 {
+        let each = losses.iter().zip(counts).map(|(one, count)| count * one.tilted(tilt).ln_moment);
+        let (ln_moment, total) = (each.sum::<f64>(), counts.iter().sum::<f64>());
+        let error = ROUNDED * (1.0 + total + ln_moment.abs() + tilt * epsilon);
+        exp(ln_chernoff(ln_moment, tilt, epsilon) + error)
     }
 
     /// The tilt with the smallest δ by Chernoff's bound. The value is its logarithm.
@@ -77,6 +98,7 @@ impl Question {
         for one in losses {
             composer.part(match self.bound {
                 Bound::Upper => grid::spread(one, aim.tilt, step, len),
+                Bound::Lower if self.floors => grid::floor(one, aim.tilt, step, len),
                 Bound::Lower => grid::merge(one, aim.tilt, step, len),
             });
         }

@@ -329,22 +329,25 @@ def calibrate(
     return calibrate_event(make, _relation(neighbours), (epsilon, delta), (float(low), float(high)), integer)
 
 
-#: The fields of dp-accounting's events whose meaning is the same here, by the class without `DpEvent`.
+#: Classes whose fields have the meaning of dp-accounting's, by that class.
 _ALIKE = {
-    "NoOp": NoOp,
-    "NonPrivate": NonPrivate,
-    "Gaussian": Gaussian,
-    "Laplace": Laplace,
-    "DiscreteLaplace": DiscreteLaplace,
-    "RandomizedResponse": RandomizedResponse,
-    "ZCDp": ZCDp,
-    "SingleEpochTreeAggregation": SingleEpochTreeAggregation,
-    "TruncatedSubsampledGaussian": TruncatedSubsampledGaussian,
-    "PoissonSampled": PoissonSampled,
-    "SampledWithoutReplacement": SampledWithoutReplacement,
-    "SelfComposed": SelfComposed,
-    "Composed": Composed,
-    "RepeatAndSelect": RepeatAndSelect,
+    f"{one.__name__.removesuffix('Dp')}DpEvent": one
+    for one in (
+        NoOp,
+        NonPrivate,
+        Gaussian,
+        Laplace,
+        DiscreteLaplace,
+        RandomizedResponse,
+        ZCDp,
+        SingleEpochTreeAggregation,
+        TruncatedSubsampledGaussian,
+        PoissonSampled,
+        SampledWithoutReplacement,
+        SelfComposed,
+        Composed,
+        RepeatAndSelect,
+    )
 }
 
 
@@ -354,9 +357,9 @@ def from_dp_accounting(event: Any) -> Event:
     Raises `UnsupportedEvent` with the name of an event that has no bound here.
     """
     name = type(event).__name__
-    known = _ALIKE.get(name.removesuffix("DpEvent"))
-    if known is None or not name.endswith("DpEvent"):
-        raise UnsupportedEvent(f"{name}: no event of damper.accounting; those of dp-accounting are {', '.join(_ALIKE)}")
+    known = _ALIKE.get(name)
+    if known is None:
+        raise UnsupportedEvent(f"{name}: no event with a bound; give one of {', '.join(_ALIKE)}")
 
     def converted(value: Any) -> Any:
         if type(value).__name__.endswith("DpEvent"):
