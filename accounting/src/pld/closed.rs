@@ -1,4 +1,4 @@
-//! The exact privacy cost of Gaussian releases without sampling.
+//! The exact privacy cost of Gaussian releases without sampling, and of one draw.
 //!
 //! They are one Gaussian, moved by `μ = √Σ 1/σ²` standard deviations. Its privacy loss is normal with mean `μ²/2` and
 //! variance `μ²`. With `z = ε/μ − μ/2` and the normal density φ,
@@ -12,12 +12,15 @@
 
 use super::bound::Bound;
 use super::gaussian::{legendre, ln_normal};
-use libm::{exp, expm1, log, sqrt};
+use damper_core::accounting::event::Rate;
+use libm::{exp, expm1, log, log1p, sqrt};
 
 /// A bound on the relative error of δ, in multiples of `1 + z²`.
 const ERROR: f64 = 1e-12;
 /// The integrand is left out when its exponent is this far below that of the largest part.
 const FAR: f64 = 45.0;
+/// A few units in the last place.
+const FEW: f64 = 16.0 * f64::EPSILON;
 /// Relative distance of the ends of the search for ε, and the largest number of rounds.
 const CLOSE: f64 = 1e-11;
 const ROUNDS: usize = 400;
@@ -53,10 +56,32 @@ fn integral(start: f64, end: f64, width: f64, value: impl Fn(f64) -> f64) -> f64
     (0..count as u64).map(interval).sum::<f64>() * width / 2.0
 }
 
-/// ε at `delta` of a Gaussian moved by `shift` standard deviations, as a bound.
-pub(super) fn epsilon(shift: f64, delta: f64, bound: Bound) -> f64 {
+/// `ln δ` at ε of one Poisson draw of such a Gaussian, as a bound: the larger of both directions.
+///
+/// With `γ = e^ε`, they are `q·H` of the Gaussian at `1 + (γ − 1)/q`, and `t·H` at `γq/t` with `t = q − (1 − q)(γ − 1)`.
+/// The second grows with t, and is 0 without a positive t.
+pub(super) fn ln_delta_of_draw(shift: f64, rate: Rate, epsilon: f64, bound: Bound) -> f64 {
+    if rate == Rate::ONE {
+        return ln_delta(shift, epsilon, bound);
+    }
+    let sign = if bound == Bound::Upper { 1.0 } else { -1.0 };
+    let (q, out, above) = (rate.as_f64(), rate.complement().as_f64(), expm1(epsilon));
+    let removed = log1p(above / q) * (1.0 - sign * FEW);
+    let first = log(q) + ln_delta(shift, removed, bound);
+    let rest = q - out * above + sign * FEW * (q + above);
+    if !(rest > 0.0 && above.is_finite()) {
+        return first + sign * FEW * first.abs();
+    }
+    let added = (epsilon + log(q / rest)) - sign * FEW * (epsilon + log(q / rest).abs() + 1.0);
+    let second = log(rest) + ln_delta(shift, added.max(0.0), bound);
+    let larger = first.max(second);
+    larger + sign * FEW * larger.abs()
+}
+
+/// ε at `delta` of one Poisson draw of a Gaussian moved by `shift` standard deviations, as a bound.
+pub(super) fn epsilon(shift: f64, rate: Rate, delta: f64, bound: Bound) -> f64 {
     let target = log(delta);
-    let holds = |epsilon: f64| ln_delta(shift, epsilon, bound) <= target;
+    let holds = |epsilon: f64| ln_delta_of_draw(shift, rate, epsilon, bound) <= target;
     if holds(0.0) {
         return 0.0;
     }

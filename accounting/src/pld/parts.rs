@@ -30,26 +30,35 @@ impl Composition {
         self.gaussians.iter().all(|(_, times)| *times == 0) && self.parts.iter().all(|(_, times)| *times == 0)
     }
 
-    /// A bound on the shift of all releases together, in standard deviations, if none is sampled.
-    fn shift(&self, neighbours: Neighbours, bound: Bound) -> Option<f64> {
-        if !self.parts.is_empty() || self.gaussians.iter().any(|(event, _)| event.rate() != Rate::ONE) {
-            return None;
-        }
+    /// A bound on the shift of all releases together, in standard deviations, with their rate: they are one Gaussian if
+    /// none is sampled, or there is one draw.
+    fn one_draw(&self, neighbours: Neighbours, bound: Bound) -> Option<(f64, Rate)> {
+        let all = &self.gaussians;
+        let is_one = |all: &[(SampledGaussian, u64)]| all.len() == 1 && all[0].1 == 1;
+        let rate = match (&all[..], &self.parts[..]) {
+            (all, []) if all.iter().all(|(event, _)| event.rate() == Rate::ONE) => Rate::ONE,
+            (all, []) if is_one(all) && neighbours == Neighbours::AddOrRemove => all[0].0.rate(),
+            ([], [(Part::Fixed { multiplier, rate, .. }, 1)]) => {
+                let shift = div_up(1.0, *multiplier);
+                return Some((if bound == Bound::Upper { shift } else { shift * (1.0 - 4.0 * f64::EPSILON) }, *rate));
+            }
+            _ => return None,
+        };
         let square = |(event, times): &(SampledGaussian, u64)| {
             let one = div_up(1.0, event.multiplier());
             one * one * (1.0 + f64::EPSILON) * *times as f64 * (1.0 + f64::EPSILON)
         };
-        let shift = sqrt_up(self.gaussians.iter().map(square).fold(0.0, add_up));
+        let shift = sqrt_up(all.iter().map(square).fold(0.0, add_up));
         let shift = if neighbours == Neighbours::Replace { 2.0 * shift } else { shift };
         // Each of the roundings is up, by a few units in the last place.
-        let excess = (self.gaussians.len() as f64 + 8.0) * 4.0 * f64::EPSILON;
-        Some(if bound == Bound::Upper { shift } else { shift * (1.0 - excess) })
+        let excess = (all.len() as f64 + 8.0) * 4.0 * f64::EPSILON;
+        Some((if bound == Bound::Upper { shift } else { shift * (1.0 - excess) }, rate))
     }
 
     /// A bound on ε at `delta`. Infinite, or 0 for a lower bound, if none is found.
     pub(crate) fn epsilon(&self, neighbours: Neighbours, bound: Bound, delta: f64) -> f64 {
-        if let Some(shift) = self.shift(neighbours, bound) {
-            return if shift.is_finite() { closed::epsilon(shift, delta, bound) } else { f64::INFINITY };
+        if let Some((shift, rate)) = self.one_draw(neighbours, bound) {
+            return if shift.is_finite() { closed::epsilon(shift, rate, delta, bound) } else { f64::INFINITY };
         }
         if bound == Bound::Lower {
             return self.each_way().iter().fold(0.0, |most, parts| {
@@ -71,8 +80,8 @@ impl Composition {
 
     /// A bound on δ at `epsilon`, at most 1.
     pub(crate) fn delta(&self, neighbours: Neighbours, bound: Bound, epsilon: f64) -> f64 {
-        if let Some(shift) = self.shift(neighbours, bound).filter(|shift| shift.is_finite()) {
-            return libm::exp(closed::ln_delta(shift, epsilon, bound)).min(1.0);
+        if let Some((shift, rate)) = self.one_draw(neighbours, bound).filter(|(shift, _)| shift.is_finite()) {
+            return libm::exp(closed::ln_delta_of_draw(shift, rate, epsilon, bound)).min(1.0);
         }
         let each = if bound == Bound::Lower { self.each_way() } else { vec![self.parts.clone()] };
         let all = each.iter().flat_map(|parts| pairs(neighbours).iter().map(move |pair| (parts, *pair)));

@@ -4,7 +4,7 @@ use super::{Aim, Bound, Composer, Losses, Question, Window, grid, top};
 use libm::{exp, log, log1p};
 
 /// The relative change of δ that the grid's step may cause, and at which refinement stops.
-const SHARE: f64 = 1e-3;
+const SHARE: f64 = 2.5e-4;
 const SETTLED: f64 = 1e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
