@@ -1,6 +1,6 @@
 //! The errors of the accountants.
 
-use super::Adjacency;
+use super::dp_event::adjacency::Adjacency;
 use super::limits::{LARGEST_GROUP, LARGEST_USEFUL, MAX_BUFFERS};
 use super::price::upward;
 use damper_core::accounting::event::Rate;

@@ -16,8 +16,9 @@
 //! mechanism is between them. [`discrete`] proves that the upper bound holds for the discrete mechanism that runs, and
 //! gives the multiplier.
 //!
-//! `question` chooses step and length, and computes ε of one pair of neighbouring distributions. `shape` has the points of
-//! releases that are not Gaussian, `parts` composes them, and `closed` has the exact cost of Gaussians without sampling.
+//! `question` chooses step and length, and computes ε of one pair of neighbouring distributions. `shape` has the points
+//! of releases that are not Gaussian, and `parts` composes them. `closed` has the exact cost of Gaussians without
+//! sampling.
 
 pub(crate) mod bound;
 mod closed;

@@ -7,8 +7,9 @@
 //! δ(ε)  =  ∫₀^∞ φ(z + t)(1 − e^{−μt}) dt  =  φ(z) ∫₀^∞ e^{−zt − t²/2}(1 − e^{−μt}) dt
 //! ```
 //!
-//! All terms are positive, so no digits cancel, for any δ that is a float. The integral is a sum over intervals on which
-//! the exponent changes little, by a Gauss-Legendre rule. Its relative error, with the roundings, is below [`ERROR`].
+//! All terms are positive, so no digits cancel, for any δ that is a float. The integral is a sum over intervals on
+//! which the exponent changes little, by a Gauss-Legendre rule. Its relative error, with the roundings, is below
+//! [`ERROR`].
 
 use super::bound::Bound;
 use super::gaussian::{legendre, ln_normal};
@@ -58,8 +59,8 @@ fn integral(start: f64, end: f64, width: f64, value: impl Fn(f64) -> f64) -> f64
 
 /// `ln δ` at ε of one Poisson draw of such a Gaussian, as a bound: the larger of both directions.
 ///
-/// With `γ = e^ε`, they are `q·H` of the Gaussian at `1 + (γ − 1)/q`, and `t·H` at `γq/t` with `t = q − (1 − q)(γ − 1)`.
-/// The second grows with t, and is 0 without a positive t.
+/// With `γ = e^ε`, they are `q·H` of the Gaussian at `1 + (γ − 1)/q`, and `t·H` at `γq/t`. Here
+/// `t = q − (1 − q)(γ − 1)`. The second grows with t, and is 0 without a positive t.
 pub(super) fn ln_delta_of_draw(shift: f64, rate: Rate, epsilon: f64, bound: Bound) -> f64 {
     if rate == Rate::ONE {
         return ln_delta(shift, epsilon, bound);

@@ -100,7 +100,7 @@ impl Composition {
     }
 
     /// The questions whose largest answer is a lower bound. A few points have losses with gaps between them, for which
-    /// each loss is moved down, and a large tilt leaves only the last one.
+    /// each loss is moved down, and a large tilt leaves only the last loss.
     fn lower_questions(&self, parts: &[(Part, u64)], pair: Pair, delta: f64) -> Vec<Question> {
         let mut all = vec![self.question(parts, pair, delta, Bound::Lower)];
         let is_drawn = |(part, _): &(Part, u64)| matches!(part, Part::Drawn { .. });

@@ -230,7 +230,7 @@ impl Question {
                 variance += count * moments.variance;
             }
             let (value, epsilon) = bound(ln_moment, tilt);
-            // A few points may leave a single one at a large tilt.
+            // At a large tilt, one of few points may be left.
             let deviation = sqrt(variance).max(NARROW * (1.0 + mean.abs()));
             Aim { tilt, value, epsilon, mean, deviation, reach: REACH * deviation }
         };

@@ -3,10 +3,10 @@
 //! N₁ is the release with the sample, and N₀ without it. A draw at rate q is linear in both, so points that bound this
 //! pair bound every draw ([`draw`](super::draw)).
 //!
-//! - A **discrete** release has its own points. The far ones are merged into the tails.
-//! - A **Laplace** release of one number has its losses between `−1/b` and `1/b`, both with mass. Between them, the upper
-//!   bound splits the mass of an interval onto its ends, and the lower bound merges it. On intervals of equal width h in
-//!   units of b, the interior node at x has the N₀-mass `e^{−x/b}·tanh(h/2)`.
+//! - A **discrete** release has its own points. Those far away are merged into the tails.
+//! - A **Laplace** release of one number has its losses between `−1/b` and `1/b`, both with mass. Between them, the
+//!   upper bound splits the mass of an interval onto its ends, and the lower bound merges it. On intervals of equal
+//!   width h in units of b, the interior node at x has the N₀-mass `e^{−x/b}·tanh(h/2)`.
 //!
 //! The noises are log-concave, so a smaller shift of one number costs no more. Their densities fall with the distance,
 //! so the likelihood ratio is monotone, and `H_γ` grows with the shift.

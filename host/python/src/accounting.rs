@@ -1,7 +1,7 @@
 //! Bounds of mechanisms for `damper.accounting`. It has no mathematics: it reads nested tuples as a mechanism.
 
-use crate::Error;
-use damper::accounting::{AccountingError, Adjacency, Mechanism, calibrate_count, calibrate_mechanism};
+use crate::error::Error;
+use damper::accounting::{AccountingError, Adjacency, DpEvent, calibrate_count, calibrate_event as calibrated};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -25,36 +25,36 @@ fn adjacency(name: &str) -> PyResult<Adjacency> {
 }
 
 /// Reads `(name, values...)`, in which mechanisms are tuples of this form.
-fn mechanism(value: &Bound<'_, PyAny>) -> PyResult<Mechanism> {
+fn read(value: &Bound<'_, PyAny>) -> PyResult<DpEvent> {
     let parts = value.cast::<PyTuple>()?;
     let name: String = parts.get_item(0)?.extract()?;
     let number = |at: usize| parts.get_item(at)?.extract::<f64>();
     let count = |at: usize| parts.get_item(at)?.extract::<u64>();
-    let inner = |at: usize| mechanism(&parts.get_item(at)?);
+    let inner = |at: usize| read(&parts.get_item(at)?);
     Ok(match name.as_str() {
-        "non-private" => Mechanism::NonPrivate,
-        "gaussian" => Mechanism::gaussian(number(1)?),
-        "laplace" => Mechanism::laplace(number(1)?),
+        "non-private" => DpEvent::NonPrivate,
+        "gaussian" => DpEvent::gaussian(number(1)?),
+        "laplace" => DpEvent::laplace(number(1)?),
         "discrete-laplace" => {
-            Mechanism::DiscreteLaplace { parameter: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
+            DpEvent::DiscreteLaplace { parameter: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
         }
         "discrete-gaussian" => {
-            Mechanism::DiscreteGaussian { sigma: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
+            DpEvent::DiscreteGaussian { sigma: number(1)?, sensitivity: parts.get_item(2)?.extract()? }
         }
         "randomized-response" => {
-            Mechanism::RandomizedResponse { noise: number(1)?, buckets: parts.get_item(2)?.extract()? }
+            DpEvent::RandomizedResponse { noise: number(1)?, buckets: parts.get_item(2)?.extract()? }
         }
-        "approximate" => Mechanism::Approximate { epsilon: number(1)?, delta: number(2)? },
-        "concentrated" => Mechanism::Concentrated { rho: number(1)?, xi: number(2)? },
-        "tree" => Mechanism::Tree { multiplier: number(1)?, steps: count(2)? },
+        "approximate" => DpEvent::Approximate { epsilon: number(1)?, delta: number(2)? },
+        "concentrated" => DpEvent::Concentrated { rho: number(1)?, xi: number(2)? },
+        "tree" => DpEvent::Tree { multiplier: number(1)?, steps: count(2)? },
         "toeplitz" => {
             let column: Vec<f64> = parts.get_item(2)?.extract()?;
-            Mechanism::toeplitz(number(1)?, &column, parts.get_item(3)?.extract()?)
+            DpEvent::toeplitz(number(1)?, &column, parts.get_item(3)?.extract()?)
                 .map_err(|error| wrong(&error.to_string()))?
         }
         "poisson" => inner(2)?.poisson(number(1)?),
         "fixed-size" => inner(3)?.fixed_size(count(1)?, count(2)?),
-        "truncated-poisson" => Mechanism::TruncatedPoisson {
+        "truncated-poisson" => DpEvent::TruncatedPoisson {
             population: count(1)?,
             rate: number(2)?,
             most: count(3)?,
@@ -64,9 +64,9 @@ fn mechanism(value: &Bound<'_, PyAny>) -> PyResult<Mechanism> {
             let all = parts.get_item(1)?.cast_into::<PyList>()?;
             let one = |pair: Bound<'_, PyAny>| {
                 let (event, times): (Bound<'_, PyAny>, u64) = pair.extract()?;
-                Ok((mechanism(&event)?, times))
+                Ok((read(&event)?, times))
             };
-            Mechanism::Compose(all.iter().map(one).collect::<PyResult<_>>()?)
+            DpEvent::Compose(all.iter().map(one).collect::<PyResult<_>>()?)
         }
         "best-of" => {
             let candidates: String = parts.get_item(1)?.extract()?;
@@ -76,7 +76,7 @@ fn mechanism(value: &Bound<'_, PyAny>) -> PyResult<Mechanism> {
     })
 }
 
-/// Returns a bound of `kind` at `value`, a δ or an ε. None if there is no such bound.
+/// Returns a bound of `kind` at `value`, a δ or an ε. None if it is not known.
 #[pyfunction]
 pub(crate) fn privacy_bound(
     py: Python<'_>,
@@ -85,7 +85,7 @@ pub(crate) fn privacy_bound(
     neighbours: &str,
     value: f64,
 ) -> PyResult<Option<f64>> {
-    let (event, adjacency) = (mechanism(event)?, adjacency(neighbours)?);
+    let (event, adjacency) = (read(event)?, adjacency(neighbours)?);
     let found = py.detach(|| match kind {
         "epsilon" => event.epsilon(adjacency, value).map(Some),
         "epsilon-lower" => event.epsilon_lower_bound(adjacency, value),
@@ -108,7 +108,7 @@ pub(crate) fn calibrate_event<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let ((epsilon, delta), (low, high)) = (budget, ends);
     let adjacency = adjacency(neighbours)?;
-    let call = |value: Bound<'py, PyAny>| make.call1((value,)).and_then(|event| mechanism(&event)).map_err(Failure);
+    let call = |value: Bound<'py, PyAny>| make.call1((value,)).and_then(|event| read(&event)).map_err(Failure);
     let to_any = |error: PyErr| Failure(error);
     let found = if is_count {
         let make = |value: u64| call(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any());
@@ -116,7 +116,7 @@ pub(crate) fn calibrate_event<'py>(
             .and_then(|value| Ok(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any()))
     } else {
         let make = |value: f64| call(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any());
-        calibrate_mechanism(adjacency, epsilon, delta, low, high, make)
+        calibrated(adjacency, epsilon, delta, low, high, make)
             .and_then(|value| Ok(value.into_pyobject(py).map_err(|error| to_any(error.into()))?.into_any()))
     };
     found.map_err(|Failure(error)| error)

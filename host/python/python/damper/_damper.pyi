@@ -39,7 +39,7 @@ def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ..
 
 def privacy_bound(kind: str, event: tuple[Any, ...], neighbours: str, value: float) -> float | None:
     """Returns a bound of the event, given as nested tuples: `kind` is epsilon, epsilon-lower, epsilon-rdp, delta or
-    delta-lower. None if there is no such bound."""
+    delta-lower. None if it is not known."""
 
 def calibrate_event(
     make: Callable[[Any], tuple[Any, ...]],

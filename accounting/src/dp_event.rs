@@ -1,12 +1,13 @@
 //! Mechanisms of any program, and their privacy cost: the face of this crate for users without damper's trainer.
 //!
-//! [`Mechanism`] describes releases, draws, compositions and selections. It has bounds of ε and δ on both sides, and
-//! [`calibrate_mechanism`] finds a value of it. No other crate of damper is needed.
+//! [`DpEvent`] describes releases, draws, compositions and selections. It has bounds of ε and δ on both sides, and
+//! [`calibrate_event`] finds a value of it. No other crate of damper is needed.
 //!
 //! - `flat` lists the releases of a mechanism, with every rounding on the side of the bound.
 //! - `bounds` computes ε and δ.
 //! - `search` calibrates.
 
+pub(crate) mod adjacency;
 pub(crate) mod bounds;
 mod flat;
 pub(crate) mod search;
@@ -17,44 +18,17 @@ use crate::AccountingError;
 use crate::factor::{Participation, sensitivity};
 use crate::selection::CandidateCount;
 
-/// The difference between two neighbouring data sets.
-///
-/// Noise multipliers are in units of the largest contribution of one record: the clip of a sum, or the largest absolute
-/// value of a number. A replaced record moves a sum by up to twice as much.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Adjacency {
-    /// One record is added or removed.
-    #[default]
-    AddOrRemove,
-    /// One record replaces another. The number of records is public.
-    ReplaceOne,
-    /// One record is replaced by a null record, which contributes nothing. The number of records is public.
-    ZeroOut,
-}
-
-impl Adjacency {
-    /// The name in errors and in Python.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AddOrRemove => "add-or-remove",
-            Self::ReplaceOne => "replace-one",
-            Self::ZeroOut => "zero-out",
-        }
-    }
-}
-
 /// A differentially private mechanism.
 ///
 /// Mechanisms compose adaptively: each may depend on everything that was released before. Ranges are checked when a
 /// bound is computed.
 ///
 /// ```
-/// use damper_accounting::{Adjacency, Mechanism, calibrate_mechanism};
+/// use damper_accounting::{Adjacency, DpEvent, calibrate_event};
 ///
 /// # fn main() -> Result<(), damper_accounting::AccountingError> {
 /// // DP-SGD: 1000 steps with noise of 1.1 clips, each on a Poisson draw of 1 % of the records.
-/// let run = Mechanism::gaussian(1.1).poisson(0.01).times(1000);
+/// let run = DpEvent::gaussian(1.1).poisson(0.01).times(1000);
 /// let (low, high) = run.epsilon_bounds(Adjacency::AddOrRemove, 1e-5)?;
 /// assert!(1.51 < low.unwrap() && high < 1.52 && high < 1.003 * low.unwrap());
 ///
@@ -63,15 +37,15 @@ impl Adjacency {
 /// assert!(0.99e-5 < delta && delta < 1.005e-5);
 ///
 /// // A histogram with Laplace noise costs more, and any value of a mechanism can be calibrated.
-/// let both = |noise: f64| Mechanism::compose([run.clone(), Mechanism::laplace(noise)]);
-/// let noise = calibrate_mechanism(Adjacency::AddOrRemove, 2.0, 1e-5, 0.1, 100.0, |noise| Ok(both(noise)))?;
+/// let both = |noise: f64| DpEvent::compose([run.clone(), DpEvent::laplace(noise)]);
+/// let noise = calibrate_event(Adjacency::AddOrRemove, 2.0, 1e-5, 0.1, 100.0, |noise| Ok(both(noise)))?;
 /// assert!(both(noise).epsilon(Adjacency::AddOrRemove, 1e-5)? <= 2.0);
 /// assert!(both(0.99 * noise).epsilon(Adjacency::AddOrRemove, 1e-5)? > 2.0);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Debug)]
-pub enum Mechanism {
+pub enum DpEvent {
     /// A release without privacy: ε is infinite.
     NonPrivate,
     /// A Gaussian release of a vector.
@@ -131,7 +105,7 @@ pub enum Mechanism {
     Matrix {
         /// σ over the clip.
         multiplier: f64,
-        /// The largest norm `‖CX‖` over the contributions of a record, in clips, rounded up. [`Mechanism::toeplitz`]
+        /// The largest norm `‖CX‖` over the contributions of a record, in clips, rounded up. [`DpEvent::toeplitz`]
         /// computes it.
         sensitivity: f64,
     },
@@ -173,7 +147,7 @@ pub enum Mechanism {
     },
 }
 
-impl Mechanism {
+impl DpEvent {
     /// A Gaussian release.
     #[must_use]
     pub fn gaussian(multiplier: f64) -> Self {

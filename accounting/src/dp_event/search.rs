@@ -1,6 +1,7 @@
 //! Calibration of one value of a mechanism.
 
-use super::{Adjacency, Mechanism};
+use super::DpEvent;
+use super::adjacency::Adjacency;
 use crate::AccountingError;
 
 /// Relative distance of the ends at which a search stops.
@@ -14,13 +15,13 @@ const ROUNDS: u32 = 100;
 ///
 /// Both ends cost at most `epsilon`, or both cost more. Errors of `make` are returned. A value without a finite ε costs
 /// too much.
-pub fn calibrate_mechanism<E: From<AccountingError>>(
+pub fn calibrate_event<E: From<AccountingError>>(
     adjacency: Adjacency,
     epsilon: f64,
     delta: f64,
     low: f64,
     high: f64,
-    mut make: impl FnMut(f64) -> Result<Mechanism, E>,
+    mut make: impl FnMut(f64) -> Result<DpEvent, E>,
 ) -> Result<f64, E> {
     check_ends(low, high)?;
     let mut fits = |value: f64| fits(&make(value)?, adjacency, epsilon, delta).map_err(E::from);
@@ -39,18 +40,18 @@ pub fn calibrate_mechanism<E: From<AccountingError>>(
     Ok(good)
 }
 
-/// [`calibrate_mechanism`] of an integer, such as a number of steps. The result is exact.
+/// [`calibrate_event`] of an integer, such as a number of steps. The result is exact.
 ///
 /// # Errors
 ///
-/// As [`calibrate_mechanism`].
+/// As [`calibrate_event`].
 pub fn calibrate_count<E: From<AccountingError>>(
     adjacency: Adjacency,
     epsilon: f64,
     delta: f64,
     low: u64,
     high: u64,
-    mut make: impl FnMut(u64) -> Result<Mechanism, E>,
+    mut make: impl FnMut(u64) -> Result<DpEvent, E>,
 ) -> Result<u64, E> {
     check_ends(low as f64, high as f64)?;
     let mut fits = |value: u64| fits(&make(value)?, adjacency, epsilon, delta).map_err(E::from);
@@ -80,7 +81,7 @@ fn ends<T: Copy, E: From<AccountingError>>(
     }
 }
 
-fn fits(mechanism: &Mechanism, adjacency: Adjacency, epsilon: f64, delta: f64) -> Result<bool, AccountingError> {
+fn fits(mechanism: &DpEvent, adjacency: Adjacency, epsilon: f64, delta: f64) -> Result<bool, AccountingError> {
     if !(epsilon > 0.0 && epsilon.is_finite()) {
         return Err(AccountingError::Epsilon(epsilon));
     }

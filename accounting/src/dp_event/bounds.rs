@@ -1,7 +1,8 @@
 //! Bounds of ε and δ of a mechanism.
 
+use super::DpEvent;
+use super::adjacency::Adjacency;
 use super::flat::{Flat, halved};
-use super::{Adjacency, Mechanism};
 use crate::delta::{check_delta, smallest_delta};
 use crate::pld::Neighbours;
 use crate::pld::bound::Bound;
@@ -13,12 +14,12 @@ use damper_core::numerics::up::{add_up, exp_up, mul_up};
 /// Up to this number of different Gaussians, their divergences are computed.
 const ONE_BY_ONE: usize = 128;
 
-impl Mechanism {
+impl DpEvent {
     /// ε at `delta`: an upper bound of the exact ε. Infinite for a release without privacy, and 0 if nothing is
     /// released.
     ///
     /// Privacy loss distributions give it, or Rényi divergences if their bound is smaller, or alone for
-    /// [`Mechanism::Selection`] and [`Mechanism::Concentrated`].
+    /// [`DpEvent::Selection`] and [`DpEvent::Concentrated`].
     ///
     /// # Errors
     ///
@@ -28,12 +29,12 @@ impl Mechanism {
         epsilon_of(&Flat::new(self, adjacency, Bound::Upper)?, delta)
     }
 
-    /// A lower bound of the exact ε at `delta`, next to [`Mechanism::epsilon`]. `None` if a part has only an upper
+    /// A lower bound of the exact ε at `delta`, next to [`DpEvent::epsilon`]. `None` if a part has only an upper
     /// bound, as if its divergences alone are known.
     ///
     /// # Errors
     ///
-    /// As [`Mechanism::epsilon`].
+    /// As [`DpEvent::epsilon`].
     pub fn epsilon_lower_bound(&self, adjacency: Adjacency, delta: f64) -> Result<Option<f64>, AccountingError> {
         check_delta(delta)?;
         let flat = Flat::new(self, adjacency, Bound::Lower)?;
@@ -61,7 +62,7 @@ impl Mechanism {
     ///
     /// # Errors
     ///
-    /// As [`Mechanism::epsilon`].
+    /// As [`DpEvent::epsilon`].
     pub fn epsilon_bounds(&self, adjacency: Adjacency, delta: f64) -> Result<(Option<f64>, f64), AccountingError> {
         let upper = self.epsilon(adjacency, delta)?;
         // Each bound has its own roundings.
@@ -73,7 +74,7 @@ impl Mechanism {
     ///
     /// # Errors
     ///
-    /// As [`Mechanism::epsilon`], or a part has no finite divergence.
+    /// As [`DpEvent::epsilon`], or a part has no finite divergence.
     pub fn epsilon_by_orders(&self, adjacency: Adjacency, delta: f64) -> Result<EpsilonBound, AccountingError> {
         check_delta(delta)?;
         let flat = Flat::new(self, adjacency, Bound::Upper)?;
@@ -92,7 +93,7 @@ impl Mechanism {
     ///
     /// # Errors
     ///
-    /// ε is not a finite number of at least 0, or as [`Mechanism::epsilon`].
+    /// ε is not a finite number of at least 0, or as [`DpEvent::epsilon`].
     pub fn delta(&self, adjacency: Adjacency, epsilon: f64) -> Result<f64, AccountingError> {
         check_epsilon(epsilon)?;
         let flat = Flat::new(self, adjacency, Bound::Upper)?;
@@ -111,12 +112,12 @@ impl Mechanism {
         Ok(add_up(found, taken).min(1.0))
     }
 
-    /// A lower bound of the exact δ at `epsilon`, next to [`Mechanism::delta`]. `None` if a part has only an upper
+    /// A lower bound of the exact δ at `epsilon`, next to [`DpEvent::delta`]. `None` if a part has only an upper
     /// bound.
     ///
     /// # Errors
     ///
-    /// As [`Mechanism::delta`].
+    /// As [`DpEvent::delta`].
     pub fn delta_lower_bound(&self, adjacency: Adjacency, epsilon: f64) -> Result<Option<f64>, AccountingError> {
         check_epsilon(epsilon)?;
         let flat = Flat::new(self, adjacency, Bound::Lower)?;

@@ -1,6 +1,6 @@
-//! `Mechanism` with the names of this crate alone: against an independent generator's bounds, mpmath and extremes.
+//! `DpEvent` with the names of this crate alone: against an independent generator's bounds, mpmath and extremes.
 
-use damper_accounting::{AccountingError, Adjacency, Mechanism};
+use damper_accounting::{AccountingError, Adjacency, DpEvent};
 
 const ADD: Adjacency = Adjacency::AddOrRemove;
 const REPLACE: Adjacency = Adjacency::ReplaceOne;
@@ -11,7 +11,7 @@ fn tolerance(epsilon: f64) -> f64 {
 }
 
 struct Point {
-    run: Mechanism,
+    run: DpEvent,
     delta: f64,
     least: f64,
     most: f64,
@@ -23,7 +23,7 @@ fn points(files: &[&str]) -> Vec<Point> {
         let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let [numerator, multiplier, steps, delta, least, most] = fields[..] else { panic!("{line}") };
         let rate = numerator / 2f64.powi(53);
-        Point { run: Mechanism::gaussian(multiplier).poisson(rate).times(steps as u64), delta, least, most }
+        Point { run: DpEvent::gaussian(multiplier).poisson(rate).times(steps as u64), delta, least, most }
     };
     lines.map(point).collect()
 }
@@ -69,7 +69,7 @@ fn extremes_have_bounds_or_a_named_error() {
     for rate in [1e-9, 1e-5, 1.0] {
         for multiplier in [0.2, 1.0, 1e4] {
             for steps in [1, 1_000_000, 1_000_000_000] {
-                let run = Mechanism::gaussian(multiplier).poisson(rate).times(steps);
+                let run = DpEvent::gaussian(multiplier).poisson(rate).times(steps);
                 let delta = 1e-30;
                 let (low, high) = run.epsilon_bounds(ADD, delta).unwrap();
                 let low = low.unwrap();
@@ -82,21 +82,21 @@ fn extremes_have_bounds_or_a_named_error() {
     println!("{near} of {all} within the tolerance of their lower bound");
     assert!(near >= 20, "{near} of {all}");
     for (run, is) in [
-        (Mechanism::gaussian(1.0).poisson(1e-20).times(10), "`sampling_rate`"),
-        (Mechanism::Approximate { epsilon: 0.1, delta: 1e-20 }, "`delta` 1e-30"),
-        (Mechanism::gaussian(-1.0), "`noise_multiplier`"),
+        (DpEvent::gaussian(1.0).poisson(1e-20).times(10), "`sampling_rate`"),
+        (DpEvent::Approximate { epsilon: 0.1, delta: 1e-20 }, "`delta` 1e-30"),
+        (DpEvent::gaussian(-1.0), "`noise_multiplier`"),
     ] {
         let error = run.epsilon(ADD, 1e-30).unwrap_err().to_string();
         assert!(error.contains(is), "{run:?}: {error}");
     }
-    let delta = Mechanism::gaussian(1.0).epsilon(ADD, 0.0);
+    let delta = DpEvent::gaussian(1.0).epsilon(ADD, 0.0);
     assert_eq!(delta, Err(AccountingError::Delta(0.0)));
 }
 
 /// A billion releases without sampling, and a δ of 1e-30: `δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)` by mpmath.
 #[test]
 fn a_billion_releases_are_one() {
-    let run = Mechanism::gaussian(1e4).times(1_000_000_000);
+    let run = DpEvent::gaussian(1e4).times(1_000_000_000);
     let (low, high) = run.epsilon_bounds(ADD, 1e-30).unwrap();
     assert!(
         low.unwrap() <= 40.830297977 + 1e-8 && high >= 40.830297977 && high - low.unwrap() < 1e-8,

@@ -1,6 +1,7 @@
 //! The releases of a mechanism as a list, with every rounding on the side of the bound.
 
-use super::{Adjacency, Mechanism};
+use super::DpEvent;
+use super::adjacency::Adjacency;
 use crate::pld::bound::Bound;
 use crate::pld::draw::Direction;
 use crate::pld::parts::Composition;
@@ -26,14 +27,14 @@ pub(super) struct Flat {
     /// The probability that any draw is truncated, rounded up, and the largest draw.
     pub(super) truncated: Option<(f64, u64)>,
     pub(super) is_private: bool,
-    /// True if a discrete Gaussian is accounted as the continuous one above it.
+    /// True if a discrete Gaussian is accounted as the continuous Gaussian above it.
     pub(super) is_above: bool,
     pub(super) adjacency: Adjacency,
     bound: Bound,
 }
 
 impl Flat {
-    pub(super) fn new(mechanism: &Mechanism, adjacency: Adjacency, bound: Bound) -> Result<Self, AccountingError> {
+    pub(super) fn new(mechanism: &DpEvent, adjacency: Adjacency, bound: Bound) -> Result<Self, AccountingError> {
         let mut flat = Self {
             releases: Composition::default(),
             curve: None,
@@ -52,48 +53,48 @@ impl Flat {
         if self.adjacency == Adjacency::ReplaceOne { Neighbours::Replace } else { Neighbours::AddOrRemove }
     }
 
-    fn add(&mut self, mechanism: &Mechanism, times: u64) -> Result<(), AccountingError> {
+    fn add(&mut self, mechanism: &DpEvent, times: u64) -> Result<(), AccountingError> {
         if times == 0 {
             return Ok(());
         }
         match mechanism {
-            Mechanism::NonPrivate => self.is_private = false,
-            Mechanism::Gaussian { multiplier } => self.gaussian(Rate::ONE, *multiplier, times)?,
-            Mechanism::Compose(all) => {
+            DpEvent::NonPrivate => self.is_private = false,
+            DpEvent::Gaussian { multiplier } => self.gaussian(Rate::ONE, *multiplier, times)?,
+            DpEvent::Compose(all) => {
                 for (one, each) in all {
                     self.add(one, times.saturating_mul(*each))?;
                 }
             }
-            Mechanism::Tree { multiplier, steps } => {
+            DpEvent::Tree { multiplier, steps } => {
                 self.ordered(mechanism)?;
                 // A node for each bit of the number of steps.
                 let depth = u64::from(u64::BITS - steps.leading_zeros());
                 self.gaussian(Rate::ONE, *multiplier, times.saturating_mul(depth))?;
             }
-            Mechanism::Matrix { multiplier, sensitivity } => {
+            DpEvent::Matrix { multiplier, sensitivity } => {
                 self.ordered(mechanism)?;
                 in_range("sensitivity", *sensitivity, *sensitivity > 0.0, "a finite number above 0")?;
                 multiplied(*multiplier)?;
                 let multiplier = self.less(multiplier / sensitivity, 1);
                 self.gaussian(Rate::ONE, multiplier, times)?;
             }
-            Mechanism::Poisson { rate, of } => self.poisson(*rate, of, times)?,
-            Mechanism::FixedSize { population, sample, of } => {
+            DpEvent::Poisson { rate, of } => self.poisson(*rate, of, times)?,
+            DpEvent::FixedSize { population, sample, of } => {
                 self.fixed(mechanism, (*sample, *population), of, times)?
             }
-            Mechanism::TruncatedPoisson { population, rate, most, multiplier } => {
+            DpEvent::TruncatedPoisson { population, rate, most, multiplier } => {
                 if let Some(exact) = self.rate(*rate)? {
                     self.gaussian(exact, *multiplier, times)?;
                     self.truncate(*population, *most, *rate, times)?;
                 }
             }
-            Mechanism::Concentrated { rho, xi } => {
+            DpEvent::Concentrated { rho, xi } => {
                 in_range("rho", *rho, *rho >= 0.0, "a finite number of at least 0")?;
                 in_range("xi", *xi, *xi >= 0.0, "a finite number of at least 0")?;
                 let each = |order: f64| mul_up(times as f64, add_up(*xi, mul_up(*rho, order)));
                 self.diverge(ORDERS.map(each));
             }
-            Mechanism::Selection { candidates, of } => {
+            DpEvent::Selection { candidates, of } => {
                 let curve = Self::new(of, self.adjacency, Bound::Upper)?.divergences()?;
                 self.diverge(candidates.best(&curve).map(|one| mul_up(times as f64, one)));
             }
@@ -127,7 +128,7 @@ impl Flat {
         Ok(())
     }
 
-    fn poisson(&mut self, rate: f64, of: &Mechanism, times: u64) -> Result<(), AccountingError> {
+    fn poisson(&mut self, rate: f64, of: &DpEvent, times: u64) -> Result<(), AccountingError> {
         let Some(rate) = self.rate(rate)? else { return Ok(()) };
         if let Some(multiplier) = self.one_gaussian(of)? {
             return self.gaussian(rate, multiplier, times);
@@ -135,9 +136,9 @@ impl Flat {
         let sampled =
             AccountingError::Unsupported { mechanism: "a Poisson draw of", of: of.name(), adjacency: self.adjacency };
         match of {
-            Mechanism::NonPrivate => self.is_private = false,
-            Mechanism::Compose(all) if all.iter().all(|(_, times)| *times == 0) => {}
-            Mechanism::Laplace { .. } | Mechanism::DiscreteLaplace { .. } | Mechanism::DiscreteGaussian { .. }
+            DpEvent::NonPrivate => self.is_private = false,
+            DpEvent::Compose(all) if all.iter().all(|(_, times)| *times == 0) => {}
+            DpEvent::Laplace { .. } | DpEvent::DiscreteLaplace { .. } | DpEvent::DiscreteGaussian { .. }
                 if self.adjacency != Adjacency::ReplaceOne =>
             {
                 self.shape(of, rate, times)?;
@@ -148,10 +149,10 @@ impl Flat {
     }
 
     /// The multiplier of all releases of one draw, if all are Gaussian.
-    fn one_gaussian(&self, of: &Mechanism) -> Result<Option<f64>, AccountingError> {
+    fn one_gaussian(&self, of: &DpEvent) -> Result<Option<f64>, AccountingError> {
         Ok(match of {
-            Mechanism::Gaussian { multiplier } => Some(multiplied(*multiplier)?),
-            Mechanism::Compose(_) => {
+            DpEvent::Gaussian { multiplier } => Some(multiplied(*multiplier)?),
+            DpEvent::Compose(_) => {
                 precision(of)?.filter(|(sum, _)| *sum > 0.0).map(|(sum, terms)| self.less(1.0 / sum.sqrt(), terms))
             }
             _ => None,
@@ -160,9 +161,9 @@ impl Flat {
 
     fn fixed(
         &mut self,
-        mechanism: &Mechanism,
+        mechanism: &DpEvent,
         (sample, population): (u64, u64),
-        of: &Mechanism,
+        of: &DpEvent,
         times: u64,
     ) -> Result<(), AccountingError> {
         if population == 0 || sample > population || population > Rate::DENOMINATOR {
@@ -212,7 +213,7 @@ impl Flat {
     }
 
     /// Steps in an order: a record that is added or removed would move the others.
-    fn ordered(&self, mechanism: &Mechanism) -> Result<(), AccountingError> {
+    fn ordered(&self, mechanism: &DpEvent) -> Result<(), AccountingError> {
         if self.adjacency != Adjacency::AddOrRemove {
             return Ok(());
         }
@@ -224,24 +225,24 @@ impl Flat {
     }
 
     /// A release that is not Gaussian.
-    fn shape(&mut self, mechanism: &Mechanism, rate: Rate, times: u64) -> Result<(), AccountingError> {
+    fn shape(&mut self, mechanism: &DpEvent, rate: Rate, times: u64) -> Result<(), AccountingError> {
         let is_replaced = self.adjacency == Adjacency::ReplaceOne;
         let shape = match *mechanism {
-            Mechanism::Laplace { multiplier } => {
+            DpEvent::Laplace { multiplier } => {
                 Shape::Laplace { scale: multiplied(multiplier)? / if is_replaced { 2.0 } else { 1.0 } }
             }
-            Mechanism::DiscreteLaplace { parameter, sensitivity } => {
+            DpEvent::DiscreteLaplace { parameter, sensitivity } => {
                 in_range("noise_parameter", parameter, parameter > 0.0, "a finite number above 0")?;
                 Shape::DiscreteLaplace { parameter, shift: shift(sensitivity, is_replaced)? }
             }
-            Mechanism::DiscreteGaussian { sigma, sensitivity } => {
+            DpEvent::DiscreteGaussian { sigma, sensitivity } => {
                 in_range("sigma", sigma, sigma > 0.0, "a finite number above 0")?;
                 if sigma > LARGEST_LISTED {
                     return self.large_discrete(sigma, sensitivity, rate, times);
                 }
                 Shape::DiscreteGaussian { sigma, shift: shift(sensitivity, is_replaced)? }
             }
-            Mechanism::RandomizedResponse { noise, buckets } => {
+            DpEvent::RandomizedResponse { noise, buckets } => {
                 in_range("noise_parameter", noise, (0.0..=1.0).contains(&noise), "at least 0 and at most 1")?;
                 if self.adjacency == Adjacency::AddOrRemove {
                     let adjacency = self.adjacency;
@@ -253,7 +254,7 @@ impl Flat {
                 self.is_private &= noise > 0.0;
                 Shape::Response { noise: noise.max(f64::MIN_POSITIVE), buckets, blank: !is_replaced }
             }
-            Mechanism::Approximate { epsilon, delta } => {
+            DpEvent::Approximate { epsilon, delta } => {
                 in_range("epsilon", epsilon, epsilon >= 0.0, "a finite number of at least 0")?;
                 in_range("delta", delta, (0.0..1.0).contains(&delta), "at least 0 and below 1")?;
                 Shape::Approximate { epsilon, delta }
@@ -323,13 +324,13 @@ pub(super) fn halved(event: &SampledGaussian) -> Result<SampledGaussian, Account
 }
 
 /// The sum of the inverse variances, and its number of terms. `None` if a release is not Gaussian.
-fn precision(of: &Mechanism) -> Result<Option<(f64, usize)>, AccountingError> {
+fn precision(of: &DpEvent) -> Result<Option<(f64, usize)>, AccountingError> {
     match of {
-        Mechanism::Gaussian { multiplier } => {
+        DpEvent::Gaussian { multiplier } => {
             let one = 1.0 / multiplied(*multiplier)?;
             Ok(Some((one * one, 1)))
         }
-        Mechanism::Compose(all) => {
+        DpEvent::Compose(all) => {
             let mut sum = Some((0.0, 0));
             for (one, times) in all.iter().filter(|(_, times)| *times > 0) {
                 let next = precision(one)?;
