@@ -11,6 +11,8 @@ use damper_core::accounting::event::Rate;
 use damper_core::accounting::renyi::least_epsilon;
 use damper_core::numerics::up::{add_up, exp_up, mul_up};
 
+/// Up to this number of steps, privacy loss distributions give the smaller bound.
+const FEW_STEPS: u64 = 1_000_000;
 /// Up to this number of different Gaussians, their divergences are computed.
 const ONE_BY_ONE: usize = 128;
 
@@ -168,12 +170,16 @@ fn finite(epsilon: f64, delta: f64) -> Result<f64, AccountingError> {
 /// ε by privacy loss distributions, or by another bound of Gaussians that is smaller.
 fn tight(flat: &Flat, delta: f64) -> Result<f64, AccountingError> {
     let found = flat.releases.epsilon(flat.neighbours(), Bound::Upper, delta);
-    if !flat.releases.parts.is_empty() {
+    if !flat.releases.parts.is_empty() || flat.releases.is_exact(flat.neighbours()) {
         return Ok(found);
     }
     let mut found = found;
     if flat.neighbours() == Neighbours::AddOrRemove {
         found = found.min(coins::epsilon(&flat.releases.gaussians, delta));
+    }
+    let steps = flat.releases.gaussians.iter().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
+    if found.is_finite() && steps <= FEW_STEPS {
+        return Ok(found);
     }
     Ok(orders(flat, delta)?.map_or(found, |least| least.epsilon.min(found)))
 }

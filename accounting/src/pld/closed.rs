@@ -82,19 +82,42 @@ pub(super) fn ln_delta_of_draw(shift: f64, rate: Rate, epsilon: f64, bound: Boun
 /// ε at `delta` of one Poisson draw of a Gaussian moved by `shift` standard deviations, as a bound.
 pub(super) fn epsilon(shift: f64, rate: Rate, delta: f64, bound: Bound) -> f64 {
     let target = log(delta);
-    let holds = |epsilon: f64| ln_delta_of_draw(shift, rate, epsilon, bound) <= target;
-    if holds(0.0) {
+    let above = |epsilon: f64| ln_delta_of_draw(shift, rate, epsilon, bound) - target;
+    let first = above(0.0);
+    if first <= 0.0 {
         return 0.0;
     }
-    let (mut low, mut high) = (0.0, shift * shift / 2.0 + shift * (1.0 + sqrt(2.0 * (1.0 - target))));
+    // δ is above the target at `low`, and not at `high`. The Illinois variant of regula falsi, or a bisection if it
+    // does not halve the distance in three rounds.
+    let end = shift * shift / 2.0 + shift * (1.0 + sqrt(2.0 * (1.0 - target)));
+    let (mut low, mut high) = ((0.0, first), (end, above(end).min(-f64::MIN_POSITIVE)));
+    let (mut width, mut slow, mut moved_low) = (end, 0, true);
     for _ in 0..ROUNDS {
-        if high - low <= CLOSE * high {
+        if high.0 - low.0 <= CLOSE * high.0 {
             break;
         }
-        let middle = low + (high - low) / 2.0;
-        if holds(middle) { high = middle } else { low = middle }
+        let share = low.1 / (low.1 - high.1);
+        // A little past the root, so that the other end moves.
+        let past = 0.25 * CLOSE * high.0 / (high.0 - low.0) * if moved_low { 1.0 } else { -1.0 };
+        let share = if slow < 3 && share.is_finite() { (share + past).clamp(0.0, 1.0) } else { 0.5 };
+        let middle = low.0 + share * (high.0 - low.0);
+        let value = above(middle);
+        // An end that stays counts half.
+        let is_low = value > 0.0;
+        if is_low {
+            low = (middle, value);
+            high.1 *= if moved_low { 0.5 } else { 1.0 };
+        } else {
+            high = (middle, value);
+            low.1 *= if moved_low { 1.0 } else { 0.5 };
+        }
+        moved_low = is_low;
+        slow += 1;
+        if high.0 - low.0 <= width / 2.0 {
+            (width, slow) = (high.0 - low.0, 0);
+        }
     }
-    if bound == Bound::Upper { high } else { low }
+    if bound == Bound::Upper { high.0 } else { low.0 }
 }
 
 #[cfg(test)]

@@ -55,6 +55,11 @@ impl Composition {
         Some((if bound == Bound::Upper { shift } else { shift * (1.0 - excess) }, rate))
     }
 
+    /// Returns true if the cost has a closed form.
+    pub(crate) fn is_exact(&self, neighbours: Neighbours) -> bool {
+        self.one_draw(neighbours, Bound::Upper).is_some()
+    }
+
     /// A bound on ε at `delta`. Infinite, or 0 for a lower bound, if none is found.
     pub(crate) fn epsilon(&self, neighbours: Neighbours, bound: Bound, delta: f64) -> f64 {
         if let Some((shift, rate)) = self.one_draw(neighbours, bound) {

@@ -3,16 +3,14 @@
 use super::{Aim, Bound, Composer, Losses, Question, Window, grid, top};
 use libm::{exp, log, log1p};
 
-/// The relative change of δ that the grid's step may cause, and at which refinement stops.
-const SHARE: f64 = 2.5e-4;
+/// The change of `ln M` that the grid's step may cause, and the relative change of δ at which refinement stops.
+const SHARE: f64 = 4e-3;
 const SETTLED: f64 = 1e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
-/// For a normal loss, δ is about this share of Chernoff's bound over the tilt times the deviation, up to a factor of
-/// `e^ALIKE`.
-const NORMAL: f64 = 1.08;
-const ALIKE: f64 = 0.35;
+/// If many losses add up, δ is at least this share of Chernoff's bound, for any δ that is asked about in practice.
+const HEAVY: f64 = 0.05;
 /// A bound on the rounding error of a moment's logarithm.
 const ROUNDED: f64 = 2e-12;
 /// The share of δ that the cut losses may take.
@@ -62,11 +60,10 @@ impl Question {
             Bound::Upper if moments + beyond <= self.least => return (moments + beyond, false),
             Bound::Upper => {}
         }
-        // If many losses add up, the loss is about normal near ε.
-        let expected = exp(aim.value) * f64::min(1.0, NORMAL / (aim.tilt * aim.deviation));
         let mut grid = self.step(losses, counts, &aim, SHARE);
         let mut found = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
-        let is_heavy = (log(found) - log(expected)).abs() > ALIKE || found.is_nan();
+        // The grid adds at most its share of Chernoff's bound, and in practice a tenth of it.
+        let is_heavy = found.is_nan() || found < HEAVY * exp(aim.value);
         while grid.1 < self.longest() && (is_heavy || self.bound == Bound::Lower) {
             grid = (grid.0 / 2.0, grid.1 * 2);
             let finer = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
