@@ -4,6 +4,8 @@
 //! [`pld`] is tight, and the Rényi accountant of [`damper_core::accounting::renyi`] is the sum that a device's ledger
 //! keeps.
 //!
+//! [`DpEvent`] describes the mechanisms of other programs, and needs no other crate of damper.
+//!
 //! The crate also calibrates any single quantity, and has the results of `damper epsilon` and `damper calibrate`. Each
 //! error is one line that names the flag and the fix. The crate has no training code, so an auditor needs nothing else.
 
