@@ -89,18 +89,23 @@ impl Composition {
             return libm::exp(closed::ln_delta_of_draw(shift, rate, epsilon, bound)).min(1.0);
         }
         let each = if bound == Bound::Lower { self.each_way() } else { vec![self.parts.clone()] };
-        let all = each.iter().flat_map(|parts| pairs(neighbours).iter().map(move |pair| (parts, *pair)));
-        let found = all.fold(0.0f64, |most, (parts, pair)| {
+        // The δ that a question suits is that of the first pair. A pair with a smaller δ does not count.
+        let mut suited = None;
+        let mut found = 0.0f64;
+        for (parts, pair) in each.iter().flat_map(|parts| pairs(neighbours).iter().map(move |pair| (parts, *pair))) {
+            let least = found;
             let ask = |asked| match bound {
                 Bound::Lower => self.lower_questions(parts, pair, asked),
                 Bound::Upper => {
                     let mut question = self.question(parts, pair, asked, bound);
-                    question.least = most;
+                    question.least = least;
                     vec![question]
                 }
             };
-            most.max(delta_of(bound, epsilon, ask))
-        });
+            let (next, asked) = delta_of(bound, epsilon, suited, ask);
+            suited = suited.or(asked);
+            found = found.max(next);
+        }
         found.min(1.0)
     }
 
@@ -137,20 +142,20 @@ impl Composition {
     }
 }
 
-/// A bound on δ of one pair. `ask` returns the questions that suit a δ.
-fn delta_of(bound: Bound, epsilon: f64, ask: impl Fn(f64) -> Vec<Question>) -> f64 {
+/// A bound on δ of one pair, and the δ that its question suits. `ask` returns the questions that suit a δ.
+fn delta_of(bound: Bound, epsilon: f64, suited: Option<f64>, ask: impl Fn(f64) -> Vec<Question>) -> (f64, Option<f64>) {
     let trivial = if bound == Bound::Upper { 1.0 } else { 0.0 };
     let better = |a: f64, b: f64| if bound == Bound::Upper { a.min(b) } else { a.max(b) };
     let all = |asked| ask(asked).iter().map(|one| one.delta_at(epsilon)).fold(trivial, better);
-    let Some(guess) = ask(FIRST).first().and_then(|one| one.ln_delta_guess(epsilon)) else { return trivial };
-    let mut asked = asked(guess);
+    let guess = || ask(FIRST).first().and_then(|one| one.ln_delta_guess(epsilon)).map(asked);
+    let Some(mut asked) = suited.or_else(guess) else { return (trivial, None) };
     let mut found = all(asked);
     for _ in 0..ROUNDS {
-        if found >= NEAR * asked || found == 0.0 {
+        if found >= NEAR * asked || found == 0.0 || suited.is_some() {
             break;
         }
         asked = found;
         found = better(found, all(asked));
     }
-    found
+    (found, Some(asked))
 }

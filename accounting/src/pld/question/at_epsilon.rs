@@ -9,6 +9,8 @@ const SETTLED: f64 = 1e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
+/// The spacing of nodes for a guess.
+const COARSE: f64 = 1.0 / 32.0;
 /// If many losses add up, δ is at least this share of Chernoff's bound, for any δ that is asked about in practice.
 const HEAVY: f64 = 0.05;
 /// A bound on the rounding error of a moment's logarithm.
@@ -22,7 +24,7 @@ impl Question {
         if self.is_too_small() {
             return None;
         }
-        let losses = self.losses(self.spacing());
+        let losses = self.losses(COARSE);
         Some(self.aim_at_epsilon(&losses, &self.counts(), epsilon).value)
     }
 
@@ -35,23 +37,27 @@ impl Question {
         let counts = self.counts();
         let all = self.losses(self.spacing());
         let better = |a: f64, b: f64| if self.bound == Bound::Upper { a.min(b) } else { a.max(b) };
-        let (first, is_heavy) = self.refined(&all, &counts, epsilon);
-        let found = better(trivial, first);
         // If few large losses make up δ, losses far above ε only widen the window.
         let mut cut = (CUT * epsilon).max(epsilon + LEAST_CUT);
         let is_cut = |cut: f64| all.iter().any(|one| one.atoms.last().is_some_and(|atom| atom.loss > cut));
-        while is_heavy && is_cut(cut) {
+        let (first, is_heavy) = self.refined(&all, &counts, epsilon, is_cut(cut));
+        let found = better(trivial, first);
+        if !is_heavy {
+            return found;
+        }
+        while is_cut(cut) {
             let losses = self.cut(&all, cut);
             if self.bound == Bound::Lower || self.beyond(&losses, &counts, epsilon) <= LOST * found {
-                return better(found, self.refined(&losses, &counts, epsilon).0);
+                return better(found, self.refined(&losses, &counts, epsilon, false).0);
             }
             cut *= 1.25;
         }
-        found
+        better(found, self.refined(&all, &counts, epsilon, false).0)
     }
 
-    /// Returns δ on a grid so fine that a finer grid gains little, and true if few large losses make up δ.
-    fn refined(&self, losses: &[Losses], counts: &[f64], epsilon: f64) -> (f64, bool) {
+    /// Returns δ on a grid so fine that a finer grid gains little, and true if few large losses make up δ. If `rough`,
+    /// one grid is enough.
+    fn refined(&self, losses: &[Losses], counts: &[f64], epsilon: f64, rough: bool) -> (f64, bool) {
         let mut aim = self.aim_at_epsilon(losses, counts, epsilon);
         let beyond = self.beyond(losses, counts, epsilon);
         let moments = self.by_moments(losses, counts, aim.tilt, epsilon);
@@ -63,8 +69,8 @@ impl Question {
         let mut grid = self.step(losses, counts, &aim, SHARE);
         let mut found = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
         // The grid adds at most its share of Chernoff's bound, and in practice a tenth of it.
-        let is_heavy = found.is_nan() || found < HEAVY * exp(aim.value);
-        while grid.1 < self.longest() && (is_heavy || self.bound == Bound::Lower) {
+        let is_heavy = found.is_nan() || found < HEAVY * exp(aim.value) || self.bound == Bound::Lower;
+        while grid.1 < self.longest() && !rough && (is_heavy || self.bound == Bound::Lower) {
             grid = (grid.0 / 2.0, grid.1 * 2);
             let finer = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
             let gained = (finer - found).abs();
