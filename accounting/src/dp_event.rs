@@ -24,9 +24,9 @@ use crate::selection::CandidateCount;
 /// bound is computed.
 ///
 /// ```
-/// use damper_accounting::{Adjacency, DpEvent, calibrate_event};
+/// use damper_accounting::{AccountingError, Adjacency, DpEvent, calibrate_event};
 ///
-/// # fn main() -> Result<(), damper_accounting::AccountingError> {
+/// # fn main() -> Result<(), AccountingError> {
 /// // DP-SGD: 1000 steps with noise of 1.1 clips, each on a Poisson draw of 1 % of the records.
 /// let run = DpEvent::gaussian(1.1).poisson(0.01).times(1000);
 /// let (low, high) = run.epsilon_bounds(Adjacency::AddOrRemove, 1e-5)?;
@@ -38,7 +38,8 @@ use crate::selection::CandidateCount;
 ///
 /// // A histogram with Laplace noise costs more, and any value of a mechanism can be calibrated.
 /// let both = |noise: f64| DpEvent::compose([run.clone(), DpEvent::laplace(noise)]);
-/// let noise = calibrate_event(Adjacency::AddOrRemove, 2.0, 1e-5, 0.1, 100.0, |noise| Ok(both(noise)))?;
+/// let make = |noise| Ok::<_, AccountingError>(both(noise));
+/// let noise = calibrate_event(Adjacency::AddOrRemove, 2.0, 1e-5, 0.1, 100.0, make)?;
 /// assert!(both(noise).epsilon(Adjacency::AddOrRemove, 1e-5)? <= 2.0);
 /// assert!(both(0.99 * noise).epsilon(Adjacency::AddOrRemove, 1e-5)? > 2.0);
 /// # Ok(())

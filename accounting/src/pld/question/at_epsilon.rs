@@ -4,15 +4,15 @@ use super::{Aim, Bound, Composer, Losses, Question, Window, grid, top};
 use libm::{exp, log, log1p};
 
 /// The change of `ln M` that the grid's step may cause, and the relative change of δ at which refinement stops.
-const SHARE: f64 = 4e-3;
+const SHARE: f64 = 2e-3;
 const SETTLED: f64 = 1e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
 /// The spacing of nodes for a guess.
 const COARSE: f64 = 1.0 / 32.0;
-/// If many losses add up, δ is at least this share of Chernoff's bound, for any δ that is asked about in practice.
-const HEAVY: f64 = 0.05;
+/// If many losses add up, δ is at least this share of Chernoff's bound, down to about 1e-8.
+const HEAVY: f64 = 0.2;
 /// A bound on the rounding error of a moment's logarithm.
 const ROUNDED: f64 = 2e-12;
 /// The share of δ that the cut losses may take.
