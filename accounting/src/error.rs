@@ -302,6 +302,18 @@ pub enum AccountingError {
         /// δ.
         delta: f64,
     },
+    /// The bounds of an extreme question are too far apart for one of them to be near the exact value.
+    #[error(
+        "`{of}`: at so many steps or so small a delta it is only known to be from {lower:e} to {upper:e}; ask for both bounds"
+    )]
+    Imprecise {
+        /// The quantity.
+        of: &'static str,
+        /// The lower bound.
+        lower: f64,
+        /// The upper bound.
+        upper: f64,
+    },
     /// The ends of a search are not two numbers in order.
     #[error("`low` {low} and `high` {high}: give two finite numbers, `low` below `high`")]
     Bracket {

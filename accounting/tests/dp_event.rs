@@ -79,6 +79,10 @@ fn extremes_have_bounds_or_a_named_error() {
             }
         }
     }
+    // One step and releases without sampling are exact. Others are an error if their bounds are far apart.
+    let many = DpEvent::gaussian(1.0).poisson(0.001).times(1_000_000_000);
+    let Err(AccountingError::Imprecise { of: "epsilon", lower, upper }) = many.epsilon(ADD, 1e-5) else { panic!() };
+    assert!(lower < upper && many.epsilon_bounds(ADD, 1e-5).unwrap() == (Some(lower), upper));
     println!("{near} of {all} within the tolerance of their lower bound");
     assert!(near >= 20, "{near} of {all}");
     for (run, is) in [

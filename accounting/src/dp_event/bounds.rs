@@ -11,6 +11,12 @@ use damper_core::accounting::event::Rate;
 use damper_core::accounting::renyi::least_epsilon;
 use damper_core::numerics::up::{add_up, exp_up, mul_up};
 
+/// Above this number of steps, or below this δ, both bounds are compared. They differ by at most this share, or by this
+/// ε.
+const MANY_STEPS: u64 = 10_000_000;
+const SMALL_DELTA: f64 = 1e-15;
+const NEAR: f64 = 0.01;
+const LEAST: f64 = 1e-4;
 /// Up to this number of steps, privacy loss distributions give the smaller bound.
 const FEW_STEPS: u64 = 1_000_000;
 /// Up to this number of different Gaussians, their divergences are computed.
@@ -25,10 +31,25 @@ impl DpEvent {
     ///
     /// # Errors
     ///
-    /// A value is outside its range, a part has no proved bound under this adjacency, or no finite ε is found.
+    /// A value is outside its range, a part has no proved bound under this adjacency, or no finite ε is found. Beyond ten
+    /// million steps or a δ of 1e-15, the lower bound is more than 1 % below: [`DpEvent::epsilon_bounds`] has both.
     pub fn epsilon(&self, adjacency: Adjacency, delta: f64) -> Result<f64, AccountingError> {
+        let (flat, upper) = self.upper(adjacency, delta)?;
+        if is_extreme(&flat, delta)
+            && let Some(lower) = self.epsilon_lower_bound(adjacency, delta)?
+            && upper - lower > f64::max(NEAR * lower, LEAST)
+        {
+            return Err(AccountingError::Imprecise { of: "epsilon", lower, upper });
+        }
+        Ok(upper)
+    }
+
+    /// The upper bound of ε, with the releases.
+    pub(super) fn upper(&self, adjacency: Adjacency, delta: f64) -> Result<(Flat, f64), AccountingError> {
         check_delta(delta)?;
-        epsilon_of(&Flat::new(self, adjacency, Bound::Upper)?, delta)
+        let flat = Flat::new(self, adjacency, Bound::Upper)?;
+        let upper = epsilon_of(&flat, delta)?;
+        Ok((flat, upper))
     }
 
     /// A lower bound of the exact ε at `delta`, next to [`DpEvent::epsilon`]. `None` if a part has only an upper
@@ -52,7 +73,7 @@ impl DpEvent {
         let mut delta = delta;
         if let Some((any, _)) = flat.truncated {
             // δ of the run without truncation is larger by at most (1 + e^ε)·τ.
-            delta = add_up(delta, mul_up(add_up(1.0, exp_up(self.epsilon(adjacency, delta)?)), any));
+            delta = add_up(delta, mul_up(add_up(1.0, exp_up(self.upper(adjacency, delta)?.1)), any));
         }
         if delta >= 1.0 {
             return Ok(Some(0.0));
@@ -66,7 +87,7 @@ impl DpEvent {
     ///
     /// As [`DpEvent::epsilon`].
     pub fn epsilon_bounds(&self, adjacency: Adjacency, delta: f64) -> Result<(Option<f64>, f64), AccountingError> {
-        let upper = self.epsilon(adjacency, delta)?;
+        let (_, upper) = self.upper(adjacency, delta)?;
         // Each bound has its own roundings.
         Ok((self.epsilon_lower_bound(adjacency, delta)?.map(|lower| lower.min(upper)), upper))
     }
@@ -99,19 +120,25 @@ impl DpEvent {
     pub fn delta(&self, adjacency: Adjacency, epsilon: f64) -> Result<f64, AccountingError> {
         check_epsilon(epsilon)?;
         let flat = Flat::new(self, adjacency, Bound::Upper)?;
-        if !flat.is_private {
-            return Ok(1.0);
+        let upper = delta_of(&flat, epsilon)?;
+        if is_extreme(&flat, upper)
+            && let Some(lower) = self.delta_lower_bound(adjacency, epsilon)?
+            && upper - lower > NEAR * lower
+        {
+            return Err(AccountingError::Imprecise { of: "delta", lower, upper });
         }
-        if flat.curve.is_some() {
-            let curve = flat.divergences()?;
-            return smallest_delta(epsilon, |delta| Ok(selection::epsilon(&curve, delta).0));
-        }
-        if flat.releases.is_empty() {
-            return Ok(0.0);
-        }
-        let found = flat.releases.delta(flat.neighbours(), Bound::Upper, epsilon);
-        let taken = flat.truncated.map_or(0.0, |(any, _)| mul_up(add_up(1.0, exp_up(epsilon)), any));
-        Ok(add_up(found, taken).min(1.0))
+        Ok(upper)
+    }
+
+    /// Both bounds of δ at `epsilon`. The exact δ is between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`DpEvent::delta`].
+    pub fn delta_bounds(&self, adjacency: Adjacency, epsilon: f64) -> Result<(Option<f64>, f64), AccountingError> {
+        check_epsilon(epsilon)?;
+        let upper = delta_of(&Flat::new(self, adjacency, Bound::Upper)?, epsilon)?;
+        Ok((self.delta_lower_bound(adjacency, epsilon)?.map(|lower| lower.min(upper)), upper))
     }
 
     /// A lower bound of the exact δ at `epsilon`, next to [`DpEvent::delta`]. `None` if a part has only an upper
@@ -138,8 +165,31 @@ impl DpEvent {
     }
 }
 
+/// Returns true if a question without a closed form is at an end of what the accountant resolves.
+fn is_extreme(flat: &Flat, delta: f64) -> bool {
+    let is_plain = !flat.is_private || flat.curve.is_some() || flat.releases.is_exact(flat.neighbours());
+    !is_plain && (delta < SMALL_DELTA || flat.releases.steps() > MANY_STEPS)
+}
+
 fn check_epsilon(epsilon: f64) -> Result<(), AccountingError> {
     if epsilon >= 0.0 && epsilon.is_finite() { Ok(()) } else { Err(AccountingError::EpsilonOfDelta(epsilon)) }
+}
+
+/// The upper bound of δ at `epsilon`.
+fn delta_of(flat: &Flat, epsilon: f64) -> Result<f64, AccountingError> {
+    if !flat.is_private {
+        return Ok(1.0);
+    }
+    if flat.curve.is_some() {
+        let curve = flat.divergences()?;
+        return smallest_delta(epsilon, |delta| Ok(selection::epsilon(&curve, delta).0));
+    }
+    if flat.releases.is_empty() {
+        return Ok(0.0);
+    }
+    let found = flat.releases.delta(flat.neighbours(), Bound::Upper, epsilon);
+    let taken = flat.truncated.map_or(0.0, |(any, _)| mul_up(add_up(1.0, exp_up(epsilon)), any));
+    Ok(add_up(found, taken).min(1.0))
 }
 
 fn epsilon_of(flat: &Flat, delta: f64) -> Result<f64, AccountingError> {
@@ -177,8 +227,7 @@ fn tight(flat: &Flat, delta: f64) -> Result<f64, AccountingError> {
     if flat.neighbours() == Neighbours::AddOrRemove {
         found = found.min(coins::epsilon(&flat.releases.gaussians, delta));
     }
-    let steps = flat.releases.gaussians.iter().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
-    if found.is_finite() && steps <= FEW_STEPS {
+    if found.is_finite() && flat.releases.steps() <= FEW_STEPS {
         return Ok(found);
     }
     Ok(orders(flat, delta)?.map_or(found, |least| least.epsilon.min(found)))

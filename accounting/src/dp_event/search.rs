@@ -85,8 +85,8 @@ fn fits(mechanism: &DpEvent, adjacency: Adjacency, epsilon: f64, delta: f64) -> 
     if !(epsilon > 0.0 && epsilon.is_finite()) {
         return Err(AccountingError::Epsilon(epsilon));
     }
-    match mechanism.epsilon(adjacency, delta) {
-        Ok(found) => Ok(found <= epsilon),
+    match mechanism.upper(adjacency, delta) {
+        Ok((_, found)) => Ok(found <= epsilon),
         Err(AccountingError::NoBound { .. } | AccountingError::Truncation { .. }) => Ok(false),
         Err(error) => Err(error),
     }

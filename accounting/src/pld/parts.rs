@@ -55,6 +55,12 @@ impl Composition {
         Some((if bound == Bound::Upper { shift } else { shift * (1.0 - excess) }, rate))
     }
 
+    /// The number of releases.
+    pub(crate) fn steps(&self) -> u64 {
+        let all = self.gaussians.iter().map(|(_, times)| *times).chain(self.parts.iter().map(|(_, times)| *times));
+        all.fold(0, u64::saturating_add)
+    }
+
     /// Returns true if the cost has a closed form.
     pub(crate) fn is_exact(&self, neighbours: Neighbours) -> bool {
         self.one_draw(neighbours, Bound::Upper).is_some()

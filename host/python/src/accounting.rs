@@ -76,22 +76,23 @@ fn read(value: &Bound<'_, PyAny>) -> PyResult<DpEvent> {
     })
 }
 
-/// Returns a bound of `kind` at `value`, a δ or an ε. None if it is not known.
+/// Returns bounds of `kind` at `value`, a δ or an ε: the lower bound, or None if it is not asked for or not known, and
+/// the upper bound.
 #[pyfunction]
-pub(crate) fn privacy_bound(
+pub(crate) fn privacy_bounds(
     py: Python<'_>,
     kind: &str,
     event: &Bound<'_, PyAny>,
     neighbours: &str,
     value: f64,
-) -> PyResult<Option<f64>> {
+) -> PyResult<(Option<f64>, f64)> {
     let (event, adjacency) = (read(event)?, adjacency(neighbours)?);
     let found = py.detach(|| match kind {
-        "epsilon" => event.epsilon(adjacency, value).map(Some),
-        "epsilon-lower" => event.epsilon_lower_bound(adjacency, value),
-        "epsilon-rdp" => event.epsilon_by_orders(adjacency, value).map(|bound| Some(bound.epsilon)),
-        "delta" => event.delta(adjacency, value).map(Some),
-        _ => event.delta_lower_bound(adjacency, value),
+        "epsilon" => event.epsilon(adjacency, value).map(|upper| (None, upper)),
+        "epsilon-rdp" => event.epsilon_by_orders(adjacency, value).map(|bound| (None, bound.epsilon)),
+        "epsilon-both" => event.epsilon_bounds(adjacency, value),
+        "delta" => event.delta(adjacency, value).map(|upper| (None, upper)),
+        _ => event.delta_bounds(adjacency, value),
     });
     found.map_err(|error| wrong(&error.to_string()))
 }

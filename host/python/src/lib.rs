@@ -195,7 +195,7 @@ fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDic
 #[pymodule]
 mod _damper {
     #[pymodule_export]
-    use super::accounting::{calibrate_event, privacy_bound};
+    use super::accounting::{calibrate_event, privacy_bounds};
 
     #[pymodule_export]
     use super::error::Error;

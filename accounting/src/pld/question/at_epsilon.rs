@@ -5,14 +5,14 @@ use libm::{exp, log, log1p};
 
 /// The change of `ln M` that the grid's step may cause, and the relative change of δ at which refinement stops.
 const SHARE: f64 = 2e-3;
-const SETTLED: f64 = 1e-3;
+const SETTLED: f64 = 3e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
 /// The spacing of nodes for a guess.
 const COARSE: f64 = 1.0 / 32.0;
 /// If many losses add up, δ is at least this share of Chernoff's bound, down to about 1e-8.
-const HEAVY: f64 = 0.2;
+const HEAVY: f64 = 0.12;
 /// A bound on the rounding error of a moment's logarithm.
 const ROUNDED: f64 = 2e-12;
 /// The share of δ that the cut losses may take.
@@ -70,6 +70,8 @@ impl Question {
         let mut found = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
         // The grid adds at most its share of Chernoff's bound, and in practice a tenth of it.
         let is_heavy = found.is_nan() || found < HEAVY * exp(aim.value) || self.bound == Bound::Lower;
+        // A few points between the multiples move by a share of the step, which is cheap to halve.
+        let is_heavy = is_heavy || self.events.knots.is_empty();
         while grid.1 < self.longest() && !rough && (is_heavy || self.bound == Bound::Lower) {
             grid = (grid.0 / 2.0, grid.1 * 2);
             let finer = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;

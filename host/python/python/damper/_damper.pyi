@@ -37,9 +37,9 @@ def use_library(path: str) -> None:
 def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
     """Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""
 
-def privacy_bound(kind: str, event: tuple[Any, ...], neighbours: str, value: float) -> float | None:
-    """Returns a bound of the event, given as nested tuples: `kind` is epsilon, epsilon-lower, epsilon-rdp, delta or
-    delta-lower. None if it is not known."""
+def privacy_bounds(kind: str, event: tuple[Any, ...], neighbours: str, value: float) -> tuple[float | None, float]:
+    """Returns the lower and the upper bound of the event, given as nested tuples. `kind` is epsilon, epsilon-rdp,
+    epsilon-both, delta or delta-both. The lower bound is None if it is not asked for, or not known."""
 
 def calibrate_event(
     make: Callable[[Any], tuple[Any, ...]],

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ._damper import Error, calibrate_event, privacy_bound
+from ._damper import Error, calibrate_event, privacy_bounds
 
 __all__ = [
     "Bounds",
@@ -275,33 +275,30 @@ class Bounds(NamedTuple):
 
 
 def epsilon(event: Any, delta: float, *, neighbours: Any = "add-or-remove", accountant: str = "pld") -> float:
-    """Returns ε at `delta`, an upper bound. `accountant="rdp"` uses Rényi divergences alone."""
-    if accountant not in ("pld", "rdp"):
+    """Returns ε at `delta`, an upper bound. `accountant="rdp"` uses Rényi divergences alone.
+
+    Beyond ten million steps or a δ of 1e-15, the lower bound may be more than 1 % below. It is then an error, and
+    `epsilon_bounds` has both.
+    """
+    kinds = {"pld": "epsilon", "rdp": "epsilon-rdp"}
+    if accountant not in kinds:
         raise Error(f"accountant {accountant}: give pld or rdp")
-    found = privacy_bound("epsilon" if accountant == "pld" else "epsilon-rdp", _native(event), _relation(neighbours), delta)
-    assert found is not None
-    return found
+    return privacy_bounds(kinds[accountant], _native(event), _relation(neighbours), delta)[1]
 
 
 def epsilon_bounds(event: Any, delta: float, *, neighbours: Any = "add-or-remove") -> Bounds:
     """Returns a lower and an upper bound of ε at `delta`."""
-    upper = epsilon(event, delta, neighbours=neighbours)
-    lower = privacy_bound("epsilon-lower", _native(event), _relation(neighbours), delta)
-    return Bounds(None if lower is None else min(lower, upper), upper)
+    return Bounds(*privacy_bounds("epsilon-both", _native(event), _relation(neighbours), delta))
 
 
 def delta(event: Any, epsilon: float, *, neighbours: Any = "add-or-remove") -> float:
-    """Returns δ at `epsilon`, an upper bound."""
-    found = privacy_bound("delta", _native(event), _relation(neighbours), epsilon)
-    assert found is not None
-    return found
+    """Returns δ at `epsilon`, an upper bound. It is an error if ε is at such an end."""
+    return privacy_bounds("delta", _native(event), _relation(neighbours), epsilon)[1]
 
 
 def delta_bounds(event: Any, epsilon: float, *, neighbours: Any = "add-or-remove") -> Bounds:
     """Returns a lower and an upper bound of δ at `epsilon`."""
-    upper = delta(event, epsilon, neighbours=neighbours)
-    lower = privacy_bound("delta-lower", _native(event), _relation(neighbours), epsilon)
-    return Bounds(None if lower is None else min(lower, upper), upper)
+    return Bounds(*privacy_bounds("delta-both", _native(event), _relation(neighbours), epsilon))
 
 
 def calibrate(
