@@ -31,8 +31,9 @@ impl DpEvent {
     ///
     /// # Errors
     ///
-    /// A value is outside its range, a part has no proved bound under this adjacency, or no finite ε is found. Beyond ten
-    /// million steps or a δ of 1e-15, the lower bound is more than 1 % below: [`DpEvent::epsilon_bounds`] has both.
+    /// A value is outside its range, a part has no proved bound under this adjacency, or no finite ε is found. Beyond
+    /// ten million steps or a δ of 1e-15, the lower bound may be more than 1 % below. [`DpEvent::epsilon_bounds`] has
+    /// both.
     pub fn epsilon(&self, adjacency: Adjacency, delta: f64) -> Result<f64, AccountingError> {
         let (flat, upper) = self.upper(adjacency, delta)?;
         if is_extreme(&flat, delta)

@@ -4,15 +4,17 @@ use super::{Aim, Bound, Composer, Losses, Question, Window, grid, top};
 use libm::{exp, log, log1p};
 
 /// The change of `ln M` that the grid's step may cause, and the relative change of δ at which refinement stops.
-const SHARE: f64 = 2e-3;
+const SHARE: f64 = 3e-3;
 const SETTLED: f64 = 3e-3;
 /// Losses above this multiple of ε, and above this loss, are cut.
 const CUT: f64 = 2.0;
 const LEAST_CUT: f64 = 1.0;
 /// The spacing of nodes for a guess.
 const COARSE: f64 = 1.0 / 32.0;
-/// If many losses add up, δ is at least this share of Chernoff's bound, down to about 1e-8.
-const HEAVY: f64 = 0.12;
+/// For a normal loss, δ is about this share of Chernoff's bound over the tilt times the deviation, up to a factor of
+/// `e^ALIKE`.
+const NORMAL: f64 = 1.08;
+const ALIKE: f64 = 0.35;
 /// A bound on the rounding error of a moment's logarithm.
 const ROUNDED: f64 = 2e-12;
 /// The share of δ that the cut losses may take.
@@ -68,8 +70,10 @@ impl Question {
         }
         let mut grid = self.step(losses, counts, &aim, SHARE);
         let mut found = self.delta_on(losses, counts, &aim, epsilon, grid) + beyond;
-        // The grid adds at most its share of Chernoff's bound, and in practice a tenth of it.
-        let is_heavy = found.is_nan() || found < HEAVY * exp(aim.value) || self.bound == Bound::Lower;
+        // If many losses add up, the loss is about normal near ε. Then δ changes as ln M does.
+        let normal = log(NORMAL / (aim.tilt * aim.deviation)).min(0.0) + aim.value;
+        let is_normal = (log(found) - normal).abs() <= ALIKE;
+        let is_heavy = !is_normal || self.bound == Bound::Lower;
         // A few points between the multiples move by a share of the step, which is cheap to halve.
         let is_heavy = is_heavy || self.events.knots.is_empty();
         while grid.1 < self.longest() && !rough && (is_heavy || self.bound == Bound::Lower) {
