@@ -1,5 +1,6 @@
 //! The errors of the accountants.
 
+use super::dp_event::adjacency::Adjacency;
 use super::limits::{LARGEST_GROUP, LARGEST_USEFUL, MAX_BUFFERS};
 use super::price::upward;
 use damper_core::accounting::event::Rate;
@@ -272,6 +273,63 @@ pub enum AccountingError {
     /// The Rényi accountant has no privacy cost of a replaced sample.
     #[error("`neighbours` replace: is priced by privacy loss distributions alone; use `accountant` pld")]
     Replaced,
+    /// A mechanism has no proved bound under an adjacency.
+    #[error("{}: has no proved bound under {}", [*mechanism, *of].join(" ").trim_end(), adjacency.name())]
+    Unsupported {
+        /// The mechanism, or its outer part.
+        mechanism: &'static str,
+        /// Its inner part, or empty.
+        of: &'static str,
+        /// The adjacency.
+        adjacency: Adjacency,
+    },
+    /// A value of a mechanism is outside its range.
+    #[error("`{name}` {value}: must be {must_be}")]
+    Range {
+        /// The name.
+        name: &'static str,
+        /// The value.
+        value: f64,
+        /// The range.
+        must_be: &'static str,
+    },
+    /// The sampling rate is too small to be rounded to a multiple of 2^-53.
+    #[error("`sampling_rate` {0}: below 1e-13, too small for a near bound; give at least 1e-13, which costs more")]
+    SmallRate(f64),
+    /// No finite ε is found.
+    #[error("`delta` {delta:e}: no finite epsilon holds; add noise, or give a larger `delta`")]
+    NoBound {
+        /// δ.
+        delta: f64,
+    },
+    /// The bounds of an extreme question are too far apart for one of them to be near the exact value.
+    #[error(
+        "`{of}`: at so many steps or so small a delta it is only known to be from {lower:e} to {upper:e}; ask for both bounds"
+    )]
+    Imprecise {
+        /// The quantity.
+        of: &'static str,
+        /// The lower bound.
+        lower: f64,
+        /// The upper bound.
+        upper: f64,
+    },
+    /// The ends of a search are not two numbers in order.
+    #[error("`low` {low} and `high` {high}: give two finite numbers, `low` below `high`")]
+    Bracket {
+        /// The lower end.
+        low: f64,
+        /// The upper end.
+        high: f64,
+    },
+    /// Both ends of a search are on one side of the target.
+    #[error("`epsilon` {epsilon}: both `low` and `high` cost {}; move one of them", if *both { "at most as much" } else { "more" })]
+    NoRoot {
+        /// The target.
+        epsilon: f64,
+        /// True if both ends fit.
+        both: bool,
+    },
     /// δ is not below 1/N.
     #[error(
         "`delta` {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \

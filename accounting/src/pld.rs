@@ -16,20 +16,25 @@
 //! mechanism is between them. [`discrete`] proves that the upper bound holds for the discrete mechanism that runs, and
 //! gives the multiplier.
 //!
-//! `question` chooses step and length, and computes ε of one pair of neighbouring distributions.
+//! `question` chooses step and length, and computes ε of one pair of neighbouring distributions. `shape` has the points
+//! of releases that are not Gaussian, and `parts` composes them. `closed` has the exact cost of Gaussians without
+//! sampling.
 
-mod bound;
+pub(crate) mod bound;
+mod closed;
 mod compose;
 pub mod discrete;
 #[cfg(test)]
 mod double_double;
-mod draw;
+pub(crate) mod draw;
 mod gaussian;
 mod grid;
 mod group;
 mod knots;
+pub(crate) mod parts;
 mod question;
 mod replace;
+pub(crate) mod shape;
 
 use crate::AccountingError;
 use bound::Bound;

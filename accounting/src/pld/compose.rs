@@ -269,6 +269,42 @@ impl Composed {
             Bound::Lower => None,
         }
     }
+
+    /// Returns a bound on `ln δ` at `epsilon`, without the mass that is not on the grid. `None` if ε is outside of the
+    /// window, or the bound is trivial.
+    pub fn ln_delta(&self, window: &Window, bound: Bound, epsilon: f64) -> Option<f64> {
+        let Window { tilt, step, top, folded } = *window;
+        if self.error > 1e-3 {
+            return None;
+        }
+        let sign = if bound == Bound::Upper { 1.0 } else { -1.0 };
+        let len = self.mass.len();
+        let roundings = 8.0 * f64::EPSILON * (self.ln_moment.abs() + tilt * step * (top.abs() as f64) + 64.0);
+        let slack = sign * (self.ln_slack + roundings);
+        let relative = (len as f64 + 64.0) * 4.0 * f64::EPSILON;
+        let error = self.error * kernel_norm(tilt, step) + folded;
+        // δ falls with ε, so a smaller ε is on the safe side of an upper bound.
+        let epsilon = epsilon - sign * 4.0 * f64::EPSILON * (self.offset.abs() + epsilon.abs() + step);
+        let upper = ((epsilon - self.offset) / step).floor() as i64 + 1;
+        if upper > top || top - upper + 2 > len as i64 {
+            return None;
+        }
+        let (down, decay, gain) = (exp(-tilt * step), exp(-(tilt + 1.0) * step), -expm1(-step));
+        let (mut tail, mut sum) = if bound == Bound::Upper { (1.0, 1.0) } else { (0.0, 0.0) };
+        let mut above = tail;
+        for at in (upper..=top).rev() {
+            sum = self.mass[at.rem_euclid(len as i64) as usize] + decay * sum;
+            above = tail;
+            tail = down * (tail + gain * sum);
+        }
+        // Both in units of M·e^{−λs} at the lower multiple s. Between the multiples, δ is linear in e^ε.
+        let certified = |tail: f64| (tail * (1.0 + sign * relative) + sign * error).max(0.0);
+        let place = self.offset + (upper - 1) as f64 * step;
+        let share = (expm1(epsilon - place) / expm1(step)).clamp(0.0, 1.0);
+        let value = certified(tail) * (1.0 - share) + certified(above) * down * share;
+        let found = log(value) + self.ln_moment + slack - tilt * place + sign * 1e-13;
+        (found.is_finite() || bound == Bound::Upper).then_some(found)
+    }
 }
 
 /// `‖κ‖₂` on the grid: `κ² ≤ e^{−2λy} min(y, 1)²`, and a sum is at most the integral plus twice the largest term.

@@ -13,7 +13,7 @@ use libm::{exp, expm1, log, log1p};
 
 /// The difference of the two data sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     /// The observed data contains the sample: (P, Q).
     Remove,
     /// The observed data does not contain the sample: (Q, P).

@@ -123,6 +123,20 @@ pub(super) fn spread(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folde
     folded.normalized(ln_moment, 1e-12)
 }
 
+/// The losses moved down to multiples of `step`, as a lower bound. It is near if there are few points or few events.
+pub(super) fn floor(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded {
+    let ln_moment = losses.tilted(tilt).ln_moment;
+    let mut folded = Folded::empty(len);
+    for atom in &losses.atoms {
+        let below = (atom.loss / step).floor();
+        let exponent = atom.ln_mass + tilt * (below * step) - ln_moment;
+        if exponent > LEAST {
+            folded.add(below, exp(exponent) * (1.0 - FEW * (8.0 + exponent.abs())));
+        }
+    }
+    folded.normalized(ln_moment, 1e-12)
+}
+
 /// Relative allowance for the rounding errors of merging thousands of points.
 const GATHERED: f64 = 4e-12;
 /// Relative precision of the bulk's loss, in steps, and the largest number of rounds to find it.

@@ -4,6 +4,7 @@
 //! transformed. An upper bound is never above the bound of the moments alone (Chernoff's), which is also the result if
 //! a transform would be too long.
 
+pub(super) mod at_epsilon;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use super::bound::Bound;
 use super::compose::{Composer, Window};
 use super::draw::{self, Direction, Losses};
 use super::knots::{self, Knots};
+use super::shape::Part;
 use super::{gaussian, grid, group, replace};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{exp, expm1, log, log1p, sqrt};
@@ -40,6 +42,10 @@ const LOST: f64 = 2e-4;
 /// The width of a window, in standard deviations of the tilted distribution, and the loss of a lower bound to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
+/// The logarithm of the largest tilt.
+const STEEPEST: f64 = 13.0;
+/// The least deviation of a tilted distribution, relative to its mean.
+const NARROW: f64 = 1e-9;
 /// Larger multipliers are accounted as this multiplier.
 const LARGEST: f64 = 1e9;
 
@@ -65,6 +71,15 @@ impl Pair {
         }
     }
 
+    /// The direction of the draws.
+    fn direction(self) -> Direction {
+        match self {
+            Self::Sampled(direction) | Self::Group { direction, .. } => direction,
+            // Its parts are their own mirror images.
+            Self::Replaced { .. } => Direction::Remove,
+        }
+    }
+
     /// The largest shift, relative to that of one sample.
     fn size(self) -> f64 {
         match self {
@@ -77,13 +92,19 @@ impl Pair {
 /// ε of one pair.
 pub(super) struct Question {
     events: Knots,
+    /// Other parts, whose losses follow those of the knots.
+    parts: Vec<Part>,
     pair: Pair,
     delta: f64,
     bound: Bound,
     /// Range of the nodes, in standard deviations.
     reach: f64,
-    /// A sufficient upper bound: ε of the other pair. This bound need not be smaller.
+    /// A sufficient upper bound: ε or δ of the other pair. This bound need not be smaller.
     pub(super) least: f64,
+    /// True if a lower bound moves each loss down to a multiple, which suits a few points.
+    pub(super) floors: bool,
+    /// The logarithm of the largest tilt.
+    pub(super) steepest: f64,
 }
 
 /// An ε. `heavy` is true if few large losses make up δ.
@@ -97,6 +118,8 @@ struct Found {
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     tilt: f64,
+    /// The bound that is minimised.
+    value: f64,
     /// ε by Chernoff's bound.
     epsilon: f64,
     mean: f64,
@@ -107,18 +130,34 @@ struct Aim {
 
 impl Question {
     pub(super) fn new(events: &[(SampledGaussian, u64)], pair: Pair, delta: f64, bound: Bound) -> Self {
+        Self::with_parts(events, &[], pair, delta, bound)
+    }
+
+    /// A question about `events` with other parts.
+    pub(super) fn with_parts(
+        events: &[(SampledGaussian, u64)],
+        parts: &[(Part, u64)],
+        pair: Pair,
+        delta: f64,
+        bound: Bound,
+    ) -> Self {
         let capped = |(event, times): &(SampledGaussian, u64)| {
             let event =
                 if event.multiplier() > LARGEST { SampledGaussian::new(event.rate(), LARGEST) } else { Ok(*event) };
             (event.unwrap_or(events[0].0), *times)
         };
         let capped: Vec<_> = events.iter().map(capped).collect();
-        let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
+        let every = events.iter().map(|(_, times)| *times).chain(parts.iter().map(|(_, times)| *times));
+        let times: f64 = every.map(|times| times as f64).sum();
         // For a δ close to the smallest float, the share underflows. No bound is found for it, but the number of nodes
         // stays finite.
         let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
-        let events = if bound == Bound::Upper { knots::few(&capped, pair.spread()) } else { knots::exact(&capped) };
-        Self { events, pair, delta, bound, reach, least: 0.0 }
+        let mut events = if bound == Bound::Upper { knots::few(&capped, pair.spread()) } else { knots::exact(&capped) };
+        let first = events.knots.len();
+        let others = parts.iter().enumerate().map(|(at, (_, times))| (vec![(first + at, 1.0)], *times));
+        events.mixtures.extend(others);
+        let parts = parts.iter().map(|(part, _)| *part).collect();
+        Self { events, parts, pair, delta, bound, reach, least: 0.0, floors: false, steepest: STEEPEST }
     }
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
@@ -152,12 +191,13 @@ impl Question {
                 replace::lower_pld(event.multiplier(), event.rate(), spacing, reach)
             }
         };
-        self.events.knots.iter().map(one).collect()
+        let part = |part: &Part| part.losses(bound, self.pair.direction(), spacing, reach);
+        self.events.knots.iter().map(one).chain(self.parts.iter().map(part)).collect()
     }
 
     /// The total weight of the events that each knot stands for.
     fn counts(&self) -> Vec<f64> {
-        let mut counts = vec![0.0; self.events.knots.len()];
+        let mut counts = vec![0.0; self.events.knots.len() + self.parts.len()];
         for (mixture, times) in &self.events.mixtures {
             for (knot, weight) in mixture {
                 counts[*knot] += weight * *times as f64;
@@ -168,11 +208,18 @@ impl Question {
 
     /// The tilt with the smallest ε by Chernoff's bound.
     fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
-        // The mass at 0 of a replacement is a single point, so it has no density to thin.
-        let thin: Vec<Losses> = match self.pair {
-            Pair::Replaced { .. } => losses.to_vec(),
-            Pair::Sampled(_) | Pair::Group { .. } => losses.iter().map(Losses::thinned).collect(),
-        };
+        self.aim_at(losses, counts, |ln_moment, tilt| {
+            let epsilon = chernoff(ln_moment, tilt, room);
+            (epsilon, epsilon)
+        })
+    }
+
+    /// The tilt with the smallest value, the first result of `bound` for `ln M` and the tilt. Its second result is ε.
+    fn aim_at(&self, losses: &[Losses], counts: &[f64], bound: impl Fn(f64, f64) -> (f64, f64)) -> Aim {
+        // The mass at 0 of a replacement is a single point, so it has no density to thin. Nor have other parts.
+        let dense = if matches!(self.pair, Pair::Replaced { .. }) { 0 } else { self.events.knots.len() };
+        let (dense, others) = losses.split_at(dense);
+        let thin: Vec<Losses> = dense.iter().map(Losses::thinned).chain(others.iter().cloned()).collect();
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);
             let (mut ln_moment, mut mean, mut variance) = (0.0, 0.0, 0.0);
@@ -182,19 +229,15 @@ impl Question {
                 mean += count * moments.mean;
                 variance += count * moments.variance;
             }
-            Aim {
-                tilt,
-                epsilon: chernoff(ln_moment, tilt, room),
-                mean,
-                deviation: sqrt(variance),
-                reach: REACH * sqrt(variance),
-            }
+            let (value, epsilon) = bound(ln_moment, tilt);
+            // At a large tilt, one of few points may be left.
+            let deviation = sqrt(variance).max(NARROW * (1.0 + mean.abs()));
+            Aim { tilt, value, epsilon, mean, deviation, reach: REACH * deviation }
         };
         const FROM: f64 = -7.0;
-        const TO: f64 = 13.0;
         const STEP: f64 = 0.5;
-        let grid = (0..=((TO - FROM) / STEP) as i32).map(|k| FROM + STEP * f64::from(k));
-        let best = |a: (f64, Aim), b: (f64, Aim)| if b.1.epsilon < a.1.epsilon { b } else { a };
+        let grid = (0..=((self.steepest - FROM) / STEP) as i32).map(|k| FROM + STEP * f64::from(k));
+        let best = |a: (f64, Aim), b: (f64, Aim)| if b.1.value < a.1.value { b } else { a };
         let (mut middle, mut found) = grid.map(|x| (x, at(x))).reduce(best).unwrap_or((0.0, at(0.0)));
         let mut width = STEP / 2.0;
         while width > 0.02 {
@@ -207,11 +250,10 @@ impl Question {
 
     /// Returns ε if it is finite. `None` if no bound is found. A lower bound is searched up to `limit`.
     pub(super) fn answer(&self, limit: f64) -> Option<f64> {
-        let knots = &self.events.knots;
-        if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST * self.pair.size()) {
+        if self.is_too_small() {
             return None;
         }
-        let all = self.losses(if self.bound == Bound::Upper && knots.len() > MANY { MEDIUM } else { FINE });
+        let all = self.losses(self.spacing());
         let counts = self.counts();
         let mut found = match self.bound {
             Bound::Upper => self.settled(&all, &counts, limit, true)?,
@@ -246,6 +288,17 @@ impl Question {
         Some(found.epsilon)
     }
 
+    /// Returns true if the noise is so small that no bound is computed.
+    fn is_too_small(&self) -> bool {
+        let least = gaussian::SMALLEST * self.pair.size();
+        self.events.knots.iter().any(|event| event.multiplier() < least) || self.parts.iter().any(Part::is_too_small)
+    }
+
+    /// The spacing of nodes.
+    fn spacing(&self) -> f64 {
+        if self.bound == Bound::Upper && self.events.knots.len() > MANY { MEDIUM } else { FINE }
+    }
+
     fn cut(&self, losses: &[Losses], cut: f64) -> Vec<Losses> {
         losses.iter().map(|one| one.cut(cut, self.bound)).collect()
     }
@@ -260,11 +313,7 @@ impl Question {
         }
         let mut aim = self.aim(losses, counts, room);
         if self.bound == Bound::Lower {
-            while aim.reach < 1e3 * aim.deviation
-                && self.folded(losses, counts, &aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
-            {
-                aim.reach *= 1.5;
-            }
+            self.widen(losses, counts, &mut aim);
         }
         if self.bound == Bound::Upper {
             let ln_moment = losses.iter().zip(counts).map(|(one, count)| count * one.tilted(aim.tilt).ln_moment);
@@ -273,7 +322,7 @@ impl Question {
                 return Some(Found { epsilon: moments.max(0.0), heavy: false });
             }
         }
-        let mut grid = self.step(losses, counts, &aim);
+        let mut grid = self.step(losses, counts, &aim, allowed(&aim));
         let mut found = self.at(losses, counts, &aim, beyond, limit, grid)?;
         // Chernoff's bound is about right if many losses add up. The cost of a step is then known in advance.
         let heavy = found < 0.75 * aim.epsilon;
@@ -287,6 +336,15 @@ impl Question {
             }
         }
         Some(Found { epsilon: found, heavy })
+    }
+
+    /// Widens the window until little is folded into it.
+    fn widen(&self, losses: &[Losses], counts: &[f64], aim: &mut Aim) {
+        while aim.reach < 1e3 * aim.deviation
+            && self.folded(losses, counts, aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
+        {
+            aim.reach *= 1.5;
+        }
     }
 
     /// The part of δ, for every ε up to `limit`, of the losses that are not on the grid.
@@ -317,6 +375,7 @@ impl Question {
         for one in losses {
             composer.part(match self.bound {
                 Bound::Upper => grid::spread(one, aim.tilt, step, len),
+                Bound::Lower if self.floors => grid::floor(one, aim.tilt, step, len),
                 Bound::Lower => grid::merge(one, aim.tilt, step, len),
             });
         }
@@ -339,12 +398,12 @@ impl Question {
 
     /// The longest transform for this number of parts.
     fn longest(&self) -> usize {
-        LONGEST.min((PARTS / self.events.knots.len()).next_power_of_two()).max(SHORTEST)
+        LONGEST.min((PARTS / (self.events.knots.len() + self.parts.len()).max(1)).next_power_of_two()).max(SHORTEST)
     }
 
-    /// Chooses a step, a power of two, and a length. The excess stays within its share, and the window covers the
+    /// Chooses a step, a power of two, and a length. `ln M` changes by at most `allowed`, and the window covers the
     /// relevant losses.
-    fn step(&self, losses: &[Losses], counts: &[f64], aim: &Aim) -> (f64, usize) {
+    fn step(&self, losses: &[Losses], counts: &[f64], aim: &Aim, allowed: f64) -> (f64, usize) {
         let bottom = (aim.mean - aim.reach).min(aim.epsilon - 30.0 / aim.tilt);
         let width = above(aim) - bottom;
         let moments: Vec<f64> = losses.iter().map(|one| one.tilted(aim.tilt).ln_moment).collect();
@@ -356,7 +415,7 @@ impl Question {
                 .zip(counts)
                 .zip(&moments)
                 .map(|((one, count), ln_moment)| count * one.excess(aim.tilt, *ln_moment, step));
-            if len >= self.longest() || (step * (aim.tilt + 1.0) < 0.5 && excess.sum::<f64>() <= allowed(aim)) {
+            if len >= self.longest() || (step * (aim.tilt + 1.0) < 0.5 && excess.sum::<f64>() <= allowed) {
                 return (step, len);
             }
             len *= 2;

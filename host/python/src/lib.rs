@@ -1,12 +1,15 @@
 //! The extension module `damper._damper`: the command for Python. It has no mathematics: it passes settings and arrays
 //! to the command and returns its answer.
 
+mod accounting;
+mod error;
+
 use damper::cli::embed::{self, Listener, python_words};
 use damper_data::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
 use damper_onnx::decode_tensor;
+use error::Error;
 use pyo3::buffer::PyBuffer;
-use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use serde_json::Value;
@@ -15,13 +18,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table, Value as Setting};
-
-create_exception!(
-    damper,
-    Error,
-    PyValueError,
-    "What is wrong, and what to do: in the command's words, with arguments in the place of flags."
-);
 
 /// Listener that passes events to a Python function, and checks for Ctrl-C.
 struct Caller {
@@ -66,7 +62,7 @@ impl Listener for Caller {
     }
 }
 
-fn error(message: &str, given: &[String]) -> PyErr {
+fn worded(message: &str, given: &[String]) -> PyErr {
     Error::new_err(python_words(message, given))
 }
 
@@ -105,7 +101,7 @@ fn array(py: Python<'_>, (name, value): (String, Bound<'_, PyAny>)) -> PyResult<
         return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::U64(buffer.to_vec(py)?) });
     }
     let buffer = PyBuffer::<i64>::get(&value)
-        .map_err(|_| error(&format!("{name}: give float32, float64, int64 or uint64"), &[]))?;
+        .map_err(|_| worded(&format!("{name}: give float32, float64, int64 or uint64"), &[]))?;
     Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::I64(buffer.to_vec(py)?) })
 }
 
@@ -160,7 +156,7 @@ fn call(
     let answer = result.map_err(|failure| match interrupted {
         // Before its first step a run has no answer.
         true => PyKeyboardInterrupt::new_err(python_words(&failure.message, &names)),
-        false => error(&failure.message, &names),
+        false => worded(&failure.message, &names),
     })?;
     Ok((answer, interrupted))
 }
@@ -181,8 +177,8 @@ fn use_library(path: PathBuf) {
 /// Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata.
 #[pyfunction]
 fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()), &[]);
-    let model = damper_onnx::load(&path).map_err(|problem| error(&problem.to_string(), &[]))?;
+    let failed = |problem: &dyn std::fmt::Display| worded(&format!("{}: {problem}", path.display()), &[]);
+    let model = damper_onnx::load(&path).map_err(|problem| worded(&problem.to_string(), &[]))?;
     let (tensors, metadata) = (PyDict::new(py), PyDict::new(py));
     for (name, proto) in damper_onnx::stored_tensors(&model) {
         let tensor = decode_tensor(proto).map_err(|problem| failed(&problem))?;
@@ -199,7 +195,13 @@ fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDic
 #[pymodule]
 mod _damper {
     #[pymodule_export]
-    use super::{Error, call, main, read_model, use_library};
+    use super::accounting::{calibrate_event, privacy_bounds};
+
+    #[pymodule_export]
+    use super::error::Error;
+
+    #[pymodule_export]
+    use super::{call, main, read_model, use_library};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -152,7 +152,7 @@ fn steps_are_as_coarse_as_is_allowed() {
         let question = removed(&events, delta, Bound::Upper);
         let (losses, counts) = (question.losses(FINE), question.counts());
         let aim = question.aim(&losses, &counts, delta);
-        let (step, len) = question.step(&losses, &counts, &aim);
+        let (step, len) = question.step(&losses, &counts, &aim, allowed(&aim));
         let low = (aim.mean - 9.0 * aim.deviation).min(aim.epsilon - 30.0 / aim.tilt);
         let high = (aim.mean + 9.0 * aim.deviation).max(aim.epsilon + 30.0 / aim.tilt);
         assert_eq!(super::above(&aim), high);
@@ -182,7 +182,7 @@ fn steps_are_as_coarse_as_is_allowed() {
 #[test]
 fn a_step_may_cost_a_thousandth() {
     for (epsilon, tilt, costs) in [(2.0, 5.0, 2e-3), (1e-3, 40.0, 1.5e-5)] {
-        let aim = Aim { tilt, epsilon, mean: 1.0, deviation: 1.0, reach: 9.0 };
+        let aim = Aim { tilt, value: epsilon, epsilon, mean: 1.0, deviation: 1.0, reach: 9.0 };
         near(chernoff(3.0 + allowed(&aim), tilt, 1e-5) - chernoff(3.0, tilt, 1e-5), costs, 1e-9);
     }
 }
@@ -194,7 +194,7 @@ fn what_lies_beyond_is_taken_from_delta() {
         let question = removed(&events, delta, Bound::Upper);
         let (losses, counts) = (question.losses(FINE), question.counts());
         let aim = question.aim(&losses, &counts, delta);
-        let (step, len) = question.step(&losses, &counts, &aim);
+        let (step, len) = question.step(&losses, &counts, &aim, allowed(&aim));
         for left in [0.5, 0.01] {
             let found = question.at(&losses, &counts, &aim, (1.0 - left) * delta, f64::INFINITY, (step, len)).unwrap();
             let exact = gaussian_epsilon(shift(&events), left * delta);
@@ -234,7 +234,7 @@ fn one_grid_settles_what_is_known_before() {
         let (losses, counts) = (question.losses(FINE), question.counts());
         let beyond = question.beyond(&losses, &counts, f64::INFINITY);
         let aim = question.aim(&losses, &counts, 1e-6 - beyond);
-        let (step, len) = question.step(&losses, &counts, &aim);
+        let (step, len) = question.step(&losses, &counts, &aim, allowed(&aim));
         let first = question.at(&losses, &counts, &aim, beyond, f64::INFINITY, (step, len)).unwrap();
         let settled = |rough| question.settled(&losses, &counts, f64::INFINITY, rough).unwrap();
         assert_eq!((settled(true).epsilon, settled(true).heavy), (first, heavy));

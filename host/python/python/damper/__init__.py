@@ -8,7 +8,7 @@
 The training is that of the command `damper`, which the package contains.
 """
 
-from . import _other
+from . import _other, accounting
 from ._damper import Error, __version__
 from ._estimators import Classifier, Regressor
 from ._fit import PrivacyWarning, fit, resume
@@ -27,6 +27,7 @@ __all__ = [
     "Regressor",
     "Run",
     "__version__",
+    "accounting",
     "calibrate",
     "epsilon",
     "fit",

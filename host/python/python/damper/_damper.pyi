@@ -36,3 +36,16 @@ def use_library(path: str) -> None:
 
 def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
     """Returns the float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""
+
+def privacy_bounds(kind: str, event: tuple[Any, ...], neighbours: str, value: float) -> tuple[float | None, float]:
+    """Returns the lower and the upper bound of the event, given as nested tuples. `kind` is epsilon, epsilon-rdp,
+    epsilon-both, delta or delta-both. The lower bound is None if it is not asked for, or not known."""
+
+def calibrate_event(
+    make: Callable[[Any], tuple[Any, ...]],
+    neighbours: str,
+    budget: tuple[float, float],
+    ends: tuple[float, float],
+    is_count: bool,
+) -> Any:
+    """Returns the value between both ends whose event costs at most the budget, (ε, δ), and nearly as much."""
