@@ -9,23 +9,29 @@ The training is that of the command `damper`, which the package contains.
 """
 
 from . import _other
+from ._callbacks import Callback, EvaluateEvent, StepEvent
 from ._damper import Error, __version__
 from ._estimators import Classifier, Regressor
 from ._fit import PrivacyWarning, fit, resume
 from ._fix import fix
+from ._predict import Evaluation
 from ._price import Calibration, calibrate, epsilon
 from ._run import Interrupted, Run
 from ._trained import NotTrained
 
 __all__ = [
     "Calibration",
+    "Callback",
     "Classifier",
     "Error",
+    "EvaluateEvent",
+    "Evaluation",
     "Interrupted",
     "NotTrained",
     "PrivacyWarning",
     "Regressor",
     "Run",
+    "StepEvent",
     "__version__",
     "calibrate",
     "epsilon",

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import inspect
 import json
 import os
 import pathlib
 import sys
 import tempfile
+import tomllib
 import warnings
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from . import _damper, _frames, _peft
+from ._callbacks import Callbacks
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
-from ._export import export, takes, with_trained
-from ._loss import loss_settings
+from ._called import Call
+from ._export import export, with_trained
+from ._inputs import choose_types, input_names, known_facts, read_again
+from ._loss import is_own_function, loss_settings
+from ._loss_function import call_with, check_function
 from ._metadata import METADATA
 from ._plain import plain
+from ._predict import RECORD
 from ._run import Interrupted, Run, upward
 from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
@@ -65,6 +69,7 @@ def fit(
     accountant: str | None = None,
     backend: str | None = None,
     exporter: str = "auto",
+    callbacks: Iterable[Any] = (),
     progress: bool = True,
     **options: Any,
 ) -> Run:
@@ -127,6 +132,10 @@ def fit(
         "pld" or "rdp"; "auto", "ort", "tract", "portable" or "cuda".
     exporter
         "torchscript", "dynamo", or "auto": the first, and the second if it fails.
+    callbacks
+        Objects with `on_step`, `on_evaluate` or `on_end`, such as a `damper.Callback`. They get released and public values only. If
+        one raises an exception, the run ends after its step, and the exception comes out of `fit`. Charged steps count, and
+        `damper.resume` goes on.
     progress
         Shows a bar.
     options
@@ -148,6 +157,7 @@ def fit(
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
     if options.get("fix"):
         raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
+    heard = Callbacks(callbacks, test_metrics)
     module = plain(module)
     if lora is not None and _peft.has_adapters(module):
         raise Error("lora: the module has adapters of peft, which are trained without it; leave lora out")
@@ -167,10 +177,14 @@ def fit(
         unnamed = [name for name in held_out.tables if name not in train.tables]
         if unnamed:
             said.append(f"test: the columns of data have no names, so those of test are taken by place: {', '.join(held_out.tables[unnamed[0]].columns.names)}")
-    _choose_types(module, train, held_out, settings.get("normalize") is not None or settings.get("normalize_private") is not None)
+    choose_types(module, train, held_out, settings.get("normalize") is not None or settings.get("normalize_private") is not None)
     if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
         settings["classes"] = ",".join(map(str, reading.classes))
-    settings.update(loss_settings(loss, train.labels))
+    has_labels = train.labels is not None
+    call = Call(train.by_name)
+    if is_own_function(loss):
+        call = call_with(loss, train, held_out)
+    settings.update(loss_settings(f"output:{call.output}" if call.loss is not None else loss, train.labels))
     if reading.label_scale is not None:
         settings["scale"] = "labels={!r},{!r}".format(*reading.label_scale)
     settings.update(
@@ -202,12 +216,16 @@ def fit(
     settings["test"] = "memory:test" if held_out is not None else test
 
     adapts = lora is not None
-    known = _known(train, reading)
-    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None, whole=adapts, known=known)
+    known = known_facts(train, reading)
+    if call.loss is not None:
+        check_function(call, module, train.inputs, settings)
+    exported = export(module, train.inputs, call, exporter, has_labels, whole=adapts, known=known)
     settings["parameter"] = exported.parameters
     settings["copy_model"] = True
     for note in dict.fromkeys([*said, *exported.notes]):
         warnings.warn(note, PrivacyWarning, stacklevel=2)
+    if settings.get("output") is None and call.loss is None and len(exported.outputs) > 1 and "logits" in exported.outputs:
+        settings["output"] = "logits"
     with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
         settings["out"] = str(folder)
         file = pathlib.Path(temporary) / "module.onnx"
@@ -218,7 +236,7 @@ def fit(
             check_reached(found, settings.get("train") if adapts else exported.parameters, exported.names, adapts)
             if adapts:
                 file.write_bytes(with_trained(exported.model, with_adapters(found)))
-            return _train(settings, train, held_out, folder, progress)
+            return _train(settings, train, held_out, folder, progress, heard)
         except NotTrained:
             raise
         except Error as error:
@@ -226,54 +244,14 @@ def fit(
             raise Error(str(error).replace(str(file), "the exported module")) from None
 
 
-def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
-    """Returns the facts that the model's file has about its tables, all of them public."""
-    if not train.tables and reading.classes is None:
-        return {}
-    columns = {name: dataclasses.asdict(one) for name, one in train.columns().items()}
-    types = {name: str(train.inputs[name].dtype) for name in train.tables}
-    label = reading.label if reading.label is None or isinstance(reading.label, str) else list(map(str, reading.label))
-    return {"columns": columns, "types": types, "label": label, "classes": reading.classes, "scale": reading.scale} | (
-        {} if train.labels is None else {"label_type": str(train.labels.dtype)}
-    )
-
-
-def _choose_types(module: Any, train: Samples, test: Samples | None, are_normalized: bool) -> None:
-    """Chooses the type that the module takes for inputs from tables: integers for ids, or floats."""
-    for name, table in train.tables.items():
-        kinds = [table.floats, table.integers]
-        kinds = [kind for kind in (reversed(kinds) if table.only_integers else kinds) if kind is not None]
-        train.inputs[name] = kinds[0]
-        for kind in kinds if len(kinds) > 1 else []:
-            if takes(module, {**train.inputs, name: kind}, train.by_name):
-                train.inputs[name] = kind
-                break
-        for what, split in (("data", train), ("test", test)):
-            rounded = split.tables[name].beyond_floats if split is not None and name in split.tables else None
-            if rounded is not None and are_normalized and train.inputs[name] is table.floats:
-                raise Error(
-                    f"{what}, column '{rounded}': has integers that 64-bit floats do not hold, and normalize would scale them rounded; give "
-                    f"scale={{'{rounded}': (mean, std)}}"
-                )
-        if test is not None and name in test.tables:
-            other = test.tables[name]
-            test.inputs[name] = _as_type(other, train.inputs[name].dtype, "test")
-
-
-def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
-    if str(kind).startswith("float"):
-        return table.floats
-    if table.integers is None:
-        raise Error(f"{what}: has missing values or numbers that are no integers, and the module takes integers; leave such rows out")
-    return table.integers
-
-
-def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
+def resume(
+    path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, callbacks: Iterable[Any] = (), progress: bool = True
+) -> Run:
     """Continues the run in `path` that Ctrl-C, a kill or an error stopped, and returns the finished run.
 
     `data` and `test` must be those of the run, and are compared with them, because samples in memory are not stored on
     the disk. Omit `test` if it was a fraction. With the same program and processor the run ends with the bits of an
-    uninterrupted run.
+    uninterrupted run. `callbacks` are as in `damper.fit`.
 
     Raises `damper.Error` if there is nothing to resume, or if data or model differ.
     """
@@ -283,38 +261,58 @@ def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers
         raise Error(f"{folder}: there is nothing to resume that damper.fit has begun; damper train --resume goes on with other runs")
     _, metadata = _damper.read_model(model)
     known = json.loads(metadata[METADATA])
-    reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=True)
-    reading.known = {name: _frames.Columns(**one) for name, one in (known.get("columns") or {}).items()}
-    loss = "mse" if str(known.get("label_type")).startswith("float") else None
-    train = samples(data, known["inputs"], "data", known["labels"], reading, loss)
-    held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"], reading, loss)
-    for what, split in (("data", train), ("test", held_out)):
-        for name, table in split.tables.items() if split is not None else []:
-            split.inputs[name] = _as_type(table, known["types"].get(name, "float32"), what)
-    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress)
+    train = read_again(known, data, "data")
+    held_out = None if test is None else read_again(known, test, "test")
+    record = folder / RECORD
+    metrics = tomllib.loads(record.read_text()).get("test-metrics") if record.is_file() else None
+    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress, Callbacks(callbacks, metrics))
 
 
-def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool) -> Run:
-    run = _called(settings, (train.split(), None if test is None else test.split()), folder, progress)
+def _train(
+    settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool, callbacks: Callbacks
+) -> Run:
+    run = _called(settings, (train.split(), None if test is None else test.split()), folder, progress, callbacks)
     if note := check_moved(run):
         warnings.warn(note, PrivacyWarning, stacklevel=3)
+    callbacks.end(run)
     return run
 
 
-def _called(settings: dict[str, Any], data: tuple[Any, Any], folder: pathlib.Path, progress: bool) -> Run:
+def _called(settings: dict[str, Any], data: tuple[Any, Any], folder: pathlib.Path, progress: bool, callbacks: Callbacks | None = None) -> Run:
     """Calls the command, which trains on the arrays `data`, and returns the finished run."""
     use_onnxruntime()
     bar = _Bar(progress)
+
+    def listener(text: str) -> None:
+        bar(text)
+        if callbacks is not None:
+            callbacks(json.loads(text))
+
     try:
         of_rows = _OfRows()
-        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, data, of_rows)
+        _, interrupted = _damper.call("train", [], {"json": True, **settings}, listener, data, of_rows)
+    except BaseException as error:
+        if callbacks is not None and callbacks.failed:
+            _note_state(error, folder)
+        raise
     finally:
         bar.close()
     run = Run(folder)
     run.data_warnings = of_rows.texts
     if interrupted and not run.finished:
+        if callbacks is not None:
+            callbacks.end(run)
         raise Interrupted(run)
     return run
+
+
+def _note_state(error: BaseException, folder: pathlib.Path) -> None:
+    """Adds the state of the run to the error of a callback."""
+    with contextlib.suppress(Error, OSError):
+        run = Run(folder)
+        rest = f"the run is finished and in {folder}" if run.finished else f"go on with damper.resume({str(folder)!r}, data)"
+        cost = "NOT PRIVATE" if run.not_private else f"epsilon {upward(run.epsilon)} is charged"
+        error.add_note(f"damper: a callback failed, and the run ended after step {run.steps}: {cost}; {rest}")
 
 
 def fit_network(settings: dict[str, Any], features: Any, labels: Any, out: str | os.PathLike[str] | None, progress: bool) -> Run:
@@ -332,17 +330,6 @@ def _resolve(settings: dict[str, Any]) -> None:
     for name in PATHS:
         if settings.get(name) is not None:
             settings[name] = os.path.abspath(settings[name])
-
-
-def input_names(module: Any) -> list[str]:
-    """Returns the names of the inputs of `module.forward`, or `*` if it takes any."""
-    if not hasattr(module, "named_parameters"):
-        raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
-    names = []
-    for parameter in inspect.signature(_peft.called(module).forward).parameters.values():
-        is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        names.append("*" if is_open else parameter.name)
-    return names
 
 
 @contextlib.contextmanager
