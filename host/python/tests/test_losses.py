@@ -167,7 +167,7 @@ def test_other_options_are_refused():
         (nn.CTCLoss(blank=4), "blank=4 of CTCLoss; make class 0 the blank"),
         (nn.CTCLoss(reduction="none"), "CTCLoss with reduction='none'"),
         (nn.L1Loss(reduction="none"), "L1Loss with reduction='none'"),
-        (nn.NLLLoss(), "NLLLoss gives one number"),
+        (nn.NLLLoss(), "NLLLoss does not take output"),
         (L1Loss(), "L1Loss gives one number"),
         (l1_loss, "l1_loss gives one number"),
     ]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import tomllib
 import warnings
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Literal, Sequence, Unpack
 
 from . import _damper, _frames, _peft
 from ._callbacks import Callbacks
@@ -26,6 +26,8 @@ from ._metadata import METADATA
 from ._plain import plain
 from ._predict import RECORD
 from ._run import Interrupted, Run, upward
+from ._settings import Settings
+from ._signature import described
 from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
 #: Folder of runs without `out`, in the working folder.
@@ -40,38 +42,19 @@ class PrivacyWarning(UserWarning):
     """Warning of the command."""
 
 
+@described
 def fit(
     module: Any,
     data: Any,
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    noise_multiplier: float | None = None,
-    epochs: float | None = None,
-    batch_size: int | None = None,
-    lr: float | None = None,
-    clip: float | None = None,
-    method: str | None = None,
-    optimizer: str | None = None,
-    momentum: float | None = None,
-    lr_schedule: str | None = None,
     loss: Any = None,
     test: Any = None,
     label: str | Sequence[str] | None = None,
-    test_metrics: str | None = None,
-    eval_every: float | None = None,
-    seed: int | None = None,
-    not_private: bool = False,
-    lora: int | None = None,
-    lora_target: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
-    budget: str | os.PathLike[str] | None = None,
-    accountant: str | None = None,
-    backend: str | None = None,
-    exporter: str = "auto",
     callbacks: Iterable[Any] = (),
+    exporter: Literal["auto", "torchscript", "dynamo"] = "auto",
     progress: bool = True,
-    **options: Any,
+    **given: Unpack[Settings],
 ) -> Run:
     """Trains a copy of `module` with differential privacy and returns the run. `run.load_into(module)` copies the weights back.
 
@@ -90,46 +73,20 @@ def fit(
         A DataFrame's columns are the features in their order, by name. Bools are 0 or 1. A categorical column becomes a column of 0 or 1
         for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has public
         constants. Other data of the run (`test`, `damper.resume`) are matched by name.
-    epsilon, delta
-        The budget of the whole run. `delta` must be well below 1 / N, which its default is.
-    noise_multiplier
-        Standard deviation of the noise over the clip, instead of `epsilon`.
-    epochs, batch_size, lr
-        Passes over the data, expected samples in a Poisson draw, learning rate. The default `batch_size` is that of the DataLoader.
-        Other defaults are those of `damper train`: they depend on public sizes alone, and are printed with their reasons. A
-        private run needs a larger learning rate than a run without noise, because gradients have a norm of at most `clip`.
-    clip
-        Largest norm of a sample's gradient.
-    method, optimizer, momentum, lr_schedule
-        As in `damper train`: `method="doppler"`, `optimizer="adam"`, ...
     loss
         "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the
         labels are the tokens), "ctc", "output" (forward returns the loss `[N]` itself, and `data` is `(X,)`), or PyTorch's
         `nn.CrossEntropyLoss()`, `nn.CTCLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.SmoothL1Loss()`,
-        `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction.
+        `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction. Or a function of (output, target) that
+        returns one number a sample, a tensor `[N]`. It becomes part of the exported graph. A function that mixes samples is an error.
     test
         Held-out samples: a fraction of the training rows, or data as above. By default their metrics are exact and epsilon does not cover
         them. With `test_metrics="private"` they are noisy and covered, and with "none" they are not released.
     label
         The column of the labels if the data are only a DataFrame. `(df, "COLUMN")` is the same. Use a list of columns for outputs of
         several values. Labels that are not numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
-    eval_every
-        Interval of evaluations in epochs. The end is always evaluated.
-    seed
-        Makes the run a repeatable simulation, which is not private.
-    not_private
-        Trains a baseline without clipping and noise, which protects nobody. Every output is marked, `run.not_private` is True and
-        `run.epsilon` infinite. Leave out `epsilon`, `delta`, `noise_multiplier` and `clip`.
-    lora, lora_target
-        Rank of low-rank adapters `A: [in, rank]`, `B: [rank, out]`, and the weights that get an adapter: patterns (`*`, `?`) of names in
-        `module.named_parameters()`, only of linear layers. These weights are frozen. Of the rest, the parameters that `train=` names are
-        trained, regardless of `requires_grad`. `load_into` gives the module the merged weights `W + lora_alpha / rank * A B`.
     out
         The output folder. The default is the next free folder in `damper-runs`. Its folder `checkpoint` is as secret as the data.
-    budget
-        A file of `damper budget`. The whole run is charged against it first.
-    accountant, backend
-        "pld" or "rdp"; "auto", "ort", "tract", "portable" or "cuda".
     exporter
         "torchscript", "dynamo", or "auto": the first, and the second if it fails.
     callbacks
@@ -138,8 +95,12 @@ def fit(
         `damper.resume` goes on.
     progress
         Shows a bar.
-    options
-        Any other flag of `damper train`, with `_` instead of `-`: `physical_batch=32`, `average=0.5`, `grid_bits=18`.
+    given
+        The flags of `damper train`, with `_` instead of `-`, by group below. Those that are left out or None have defaults, which
+        depend on public sizes alone and are printed with their reasons. A private run needs a larger learning rate than a run
+        without noise, because gradients have a norm of at most `clip`.
+
+    SETTINGS
 
     Raises
     ------
@@ -153,17 +114,18 @@ def fit(
     """
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
-    if options.get("lora_keep"):
+    settings: dict[str, Any] = dict(given)
+    if settings.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
-    if options.get("fix"):
+    if settings.get("fix"):
         raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
-    heard = Callbacks(callbacks, test_metrics)
+    heard = Callbacks(callbacks, settings.get("test_metrics"))
     module = plain(module)
-    if lora is not None and _peft.has_adapters(module):
+    adapts = settings.get("lora") is not None
+    if adapts and _peft.has_adapters(module):
         raise Error("lora: the module has adapters of peft, which are trained without it; leave lora out")
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
-    settings = dict(options)
     reading = _frames.of_options(settings, label)
     said: list[str] = []
     reading.note = said.append
@@ -187,35 +149,14 @@ def fit(
     settings.update(loss_settings(f"output:{call.output}" if call.loss is not None else loss, train.labels))
     if reading.label_scale is not None:
         settings["scale"] = "labels={!r},{!r}".format(*reading.label_scale)
-    settings.update(
-        epsilon=epsilon,
-        delta=delta,
-        noise_multiplier=noise_multiplier,
-        epochs=epochs,
-        batch_size=batch_size if batch_size is not None else train.batch_size,
-        lr=lr,
-        clip=clip,
-        method=method,
-        optimizer=optimizer,
-        momentum=momentum,
-        lr_schedule=lr_schedule,
-        test_metrics=test_metrics,
-        eval_every=eval_every,
-        seed=seed,
-        not_private=not_private,
-        lora=lora,
-        lora_target=lora_target,
-        budget=budget,
-        accountant=accountant,
-        backend=backend,
-    )
-    if budget is not None and "samples" not in settings:
+    if settings.get("batch_size") is None:
+        settings["batch_size"] = train.batch_size
+    if settings.get("budget") is not None and settings.get("samples") is None:
         settings["samples"] = len(next(iter(train.inputs.values())))
     _resolve(settings)
     settings["data"] = "memory:train"
     settings["test"] = "memory:test" if held_out is not None else test
 
-    adapts = lora is not None
     known = known_facts(train, reading)
     if call.loss is not None:
         check_function(call, module, train.inputs, settings)
