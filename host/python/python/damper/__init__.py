@@ -17,12 +17,14 @@ from ._fix import fix
 from ._predict import Evaluation
 from ._price import Calibration, calibrate, epsilon
 from ._run import Interrupted, Run
+from ._search import Comparison, Tuned, compare, tune
 from ._trained import NotTrained
 
 __all__ = [
     "Calibration",
     "Callback",
     "Classifier",
+    "Comparison",
     "Error",
     "EvaluateEvent",
     "Evaluation",
@@ -32,12 +34,15 @@ __all__ = [
     "Regressor",
     "Run",
     "StepEvent",
+    "Tuned",
     "__version__",
     "calibrate",
+    "compare",
     "epsilon",
     "fit",
     "fix",
     "resume",
+    "tune",
 ]
 
 _other.warn()

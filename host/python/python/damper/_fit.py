@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
 from ._called import Call
-from ._export import export, with_trained
+from ._export import Exported, export, with_trained
 from ._inputs import choose_types, input_names, known_facts, read_again
 from ._loss import is_own_function, loss_settings
 from ._loss_function import call_with, check_function
@@ -112,14 +113,57 @@ def fit(
     damper.Interrupted
         Ctrl-C: the run ended after its current step, and charged steps count.
     """
+    settings: dict[str, Any] = dict(given)
+    heard = Callbacks(callbacks, settings.get("test_metrics"))
+    made = prepared(module, data, loss, test, label, exporter, settings)
+    for note in made.notes:
+        warnings.warn(note, PrivacyWarning, stacklevel=2)
+    settings |= {"data": "memory:train", "test": "memory:test" if made.test is not None else test, "copy_model": True}
+    with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
+        settings["out"] = str(folder)
+        file = pathlib.Path(temporary) / "module.onnx"
+        settings["model"] = str(file)
+        try:
+            made.write_model(file)
+            return _train(settings, made.train, made.test, folder, progress, heard)
+        except NotTrained:
+            raise
+        except Error as error:
+            # The temporary file no longer exists when the user reads its name.
+            raise Error(str(error).replace(str(file), "the exported module")) from None
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A module and samples for the command."""
+
+    settings: dict[str, Any]
+    train: Samples
+    #: Held-out samples, if they are not a fraction of the training rows.
+    test: Samples | None
+    exported: Exported
+    #: Notes for the user.
+    notes: list[str]
+
+    def write_model(self, file: pathlib.Path) -> None:
+        """Writes the exported module. Fails if a parameter would not be trained."""
+        file.write_bytes(self.exported.model)
+        adapts = self.settings.get("lora") is not None
+        found = inspected(file, self.settings)
+        asked = self.settings.get("train") if adapts else self.exported.parameters
+        check_reached(found, asked, self.exported.names, adapts)
+        if adapts:
+            file.write_bytes(with_trained(self.exported.model, with_adapters(found)))
+
+
+def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter: str, settings: dict[str, Any]) -> Prepared:
+    """Reads the samples, completes the `settings` and exports the module."""
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
-    settings: dict[str, Any] = dict(given)
     if settings.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
     if settings.get("fix"):
         raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
-    heard = Callbacks(callbacks, settings.get("test_metrics"))
     module = plain(module)
     adapts = settings.get("lora") is not None
     if adapts and _peft.has_adapters(module):
@@ -154,35 +198,15 @@ def fit(
     if settings.get("budget") is not None and settings.get("samples") is None:
         settings["samples"] = len(next(iter(train.inputs.values())))
     _resolve(settings)
-    settings["data"] = "memory:train"
-    settings["test"] = "memory:test" if held_out is not None else test
 
     known = known_facts(train, reading)
     if call.loss is not None:
         check_function(call, module, train.inputs, settings)
     exported = export(module, train.inputs, call, exporter, has_labels, whole=adapts, known=known)
     settings["parameter"] = exported.parameters
-    settings["copy_model"] = True
-    for note in dict.fromkeys([*said, *exported.notes]):
-        warnings.warn(note, PrivacyWarning, stacklevel=2)
     if settings.get("output") is None and call.loss is None and len(exported.outputs) > 1 and "logits" in exported.outputs:
         settings["output"] = "logits"
-    with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
-        settings["out"] = str(folder)
-        file = pathlib.Path(temporary) / "module.onnx"
-        file.write_bytes(exported.model)
-        settings["model"] = str(file)
-        try:
-            found = inspected(file, settings)
-            check_reached(found, settings.get("train") if adapts else exported.parameters, exported.names, adapts)
-            if adapts:
-                file.write_bytes(with_trained(exported.model, with_adapters(found)))
-            return _train(settings, train, held_out, folder, progress, heard)
-        except NotTrained:
-            raise
-        except Error as error:
-            # The temporary file no longer exists when the user reads its name.
-            raise Error(str(error).replace(str(file), "the exported module")) from None
+    return Prepared(settings, train, held_out, exported, list(dict.fromkeys([*said, *exported.notes])))
 
 
 def resume(
