@@ -12,7 +12,7 @@ from conftest import QUICK, mlp, separable
 from damper._settings import Settings
 
 SCRIPT = Path(__file__).parent.parent / "settings"
-OWN = ["module", "data", "loss", "test", "label", "out", "callbacks", "exporter", "progress"]
+OWN = ["module", "data", "loss", "test", "label", "out", "tokenizer", "text", "max_length", "callbacks", "exporter", "progress"]
 
 
 def test_settings_are_those_of_the_command():
@@ -61,7 +61,7 @@ def test_type_checkers_know_settings(tmp_path):
         "damper.fit(None, None, test_metrics='noisy')\n"
     )
     folder = str(Path(damper.__file__).parent.parent)
-    options = ["--no-incremental", "--follow-imports=silent", "--ignore-missing-imports", f"--cache-dir={tmp_path}"]
+    options = ["--no-incremental", "--no-site-packages", "--follow-imports=silent", "--ignore-missing-imports", f"--cache-dir={tmp_path}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MYPYPATH", folder)
         found, _, _ = api.run([*options, str(file)])

@@ -18,6 +18,7 @@ from ._predict import Evaluation
 from ._price import Calibration, calibrate, epsilon
 from ._run import Interrupted, Run
 from ._search import Comparison, Tuned, compare, tune
+from ._texts import tokenized
 from ._trained import NotTrained
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "fit",
     "fix",
     "resume",
+    "tokenized",
     "tune",
 ]
 

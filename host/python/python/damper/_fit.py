@@ -29,6 +29,7 @@ from ._predict import RECORD
 from ._run import Interrupted, Run, upward
 from ._settings import Settings
 from ._signature import described
+from ._texts import LENGTH, tokenized
 from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
 #: Folder of runs without `out`, in the working folder.
@@ -52,6 +53,9 @@ def fit(
     test: Any = None,
     label: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
+    tokenizer: Any = None,
+    text: str | None = None,
+    max_length: int = LENGTH,
     callbacks: Iterable[Any] = (),
     exporter: Literal["auto", "torchscript", "dynamo"] = "auto",
     progress: bool = True,
@@ -86,6 +90,10 @@ def fit(
     label
         The column of the labels if the data are only a DataFrame. `(df, "COLUMN")` is the same. Use a list of columns for outputs of
         several values. Labels that are not numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
+    tokenizer, text, max_length
+        A tokenizer of `transformers`, for data with texts: `(texts, labels)`, a DataFrame, or a data set with columns, such as a
+        `datasets.Dataset`. `text` names its column, and each text has `max_length` tokens, a public number. `damper.tokenized` makes
+        the same arrays, for `run.predict` and `run.evaluate`.
     out
         The output folder. The default is the next free folder in `damper-runs`. Its folder `checkpoint` is as secret as the data.
     exporter
@@ -114,6 +122,12 @@ def fit(
         Ctrl-C: the run ended after its current step, and charged steps count.
     """
     settings: dict[str, Any] = dict(given)
+    if tokenizer is not None:
+        column = label if isinstance(label, str) else None
+        data = tokenized(data, tokenizer, text=text, label=column, max_length=max_length)
+        if test is not None and not isinstance(test, (int, float)):
+            test = tokenized(test, tokenizer, text=text, label=column, max_length=max_length)
+        label = None
     heard = Callbacks(callbacks, settings.get("test_metrics"))
     made = prepared(module, data, loss, test, label, exporter, settings)
     for note in made.notes:
