@@ -1,4 +1,4 @@
-"""Callbacks: their events, their privacy, and a run that one of them ends."""
+"""Callbacks: their events, their privacy, and a run that a callback ends."""
 
 import warnings
 

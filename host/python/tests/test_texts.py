@@ -30,7 +30,7 @@ class Columns:
 
 
 def data_sets(columns):
-    """Returns the stand-in, and the real one if it is installed."""
+    """Returns the stand-in, and a `datasets.Dataset` if that package is installed."""
     made = [Columns(columns)]
     try:
         import datasets

@@ -119,7 +119,7 @@ def _facts(file: pathlib.Path) -> dict[str, Any]:
 
 
 def without_loss(file: pathlib.Path) -> bytes | None:
-    """Returns the model without its loss and the input with the labels, or None if its loss is no part of it."""
+    """Returns the model without its loss and the input with the labels, or None if it does not contain its loss."""
     _, metadata = _damper.read_model(file)
     known = json.loads(metadata.get(METADATA, "{}"))
     if "target" not in known:

@@ -48,7 +48,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What the figures cover, and what they do not."""
+        """Statements on what ε covers."""
         return list(self.details["notes"])
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ def tune(
     released = last["search"]
     folder = found.path / released["folder"]
     chosen = {name.replace("-", "_"): value for name, value in tomllib.loads("\n".join(released["settings"])).items()}
-    # What `predict` and `evaluate` read about the run.
+    # `predict` and `evaluate` read these settings.
     (folder / RECORD).write_text("".join(_toml({**{name: one for name, one in settings.items() if name not in FILES}, **chosen})))
     return Tuned(found, Run(folder), chosen, float(last["epsilon"]), float(released["score"]))
 

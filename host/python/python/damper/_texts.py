@@ -54,7 +54,7 @@ def tokenized(
 
     `data` is a list of texts, `(texts, labels)`, or a data set with columns, such as a `datasets.Dataset` or a DataFrame.
     `text` and `label` name its columns. `tokenizer` is one of `transformers`. It must not have seen the private texts.
-    Every text has `max_length` tokens after padding, so that the longest text is no public fact.
+    Every text has `max_length` tokens after padding, so that the length of the longest does not become public.
     """
     texts, labels = _texts(data, text, label)
     wrong = next((at for at, one in enumerate(texts) if not isinstance(one, str)), None)
