@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from damper._data import samples
+from damper._called import Call
 from damper._export import ATTEMPTS, export
 from damper._fit import input_names
 from onnx import numpy_helper
@@ -84,7 +85,7 @@ def exported_of(module, name, exporter="torchscript"):
     data, _ = data_of(name)
     labelled = len(data) == 2
     taken = samples(data, input_names(module), wants_labels=labelled)
-    return export(module, taken.inputs, taken.by_name, exporter)
+    return export(module, taken.inputs, Call(taken.by_name), exporter)
 
 
 def per_sample_gradients(module, name, tmp_path):

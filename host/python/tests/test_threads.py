@@ -13,7 +13,7 @@ import damper
 import pytest
 import torch
 from conftest import QUICK, mlp, separable
-from damper import _alone, _export
+from damper import _alone, _called, _export
 
 X, Y = separable()
 
@@ -187,7 +187,7 @@ def test_other_threads_keep_their_bags():
 
 def test_exports_print_nothing(capfd):
     for exporter in ("torchscript", "dynamo"):
-        _export.export(mlp(), {"input": X}, False, exporter)
+        _export.export(mlp(), {"input": X}, _called.Call(False), exporter)
     assert capfd.readouterr().out == ""
 
 

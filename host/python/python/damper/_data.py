@@ -8,7 +8,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from . import _frames
+from . import _frames, _texts
 from ._damper import Error
 from ._frames import Columns, Reading, Table
 
@@ -58,6 +58,9 @@ def samples(
             raise Error(f"{what}: a {kind} alone has no labels; give (X, y), (df, 'COLUMN') or label='COLUMN', the labels' column")
         else:
             features, labels = _frames.taken_apart(data, reading.label, what)
+    elif _texts.has_columns(data):
+        label = reading.label if isinstance(reading.label, str) else None
+        features, labels = _texts.columns(data, names, what, wants_labels, label)
     elif _is_loader(data):
         batch_size = data.batch_size
         features, labels = _stack(_walk(data), what, wants_labels)

@@ -15,6 +15,7 @@ import numpy as np
 from . import _network
 from ._damper import Error
 from ._fit import PrivacyWarning, fit_network
+from ._predict import softmax
 from ._run import Run
 
 #: A public number for all features, or a number for each.
@@ -225,9 +226,7 @@ class Classifier(_Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Returns the probability of each class `[N, classes]`, in the order of `classes_`."""
-        logits = self._outputs(X)
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        return softmax(self._outputs(X), 1)
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns the most probable class of each row."""

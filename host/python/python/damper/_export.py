@@ -15,6 +15,7 @@ import numpy as np
 from . import _peft
 from ._alone import alone, silence
 from ._bags import fixed_bags
+from ._called import OUTPUT, Call, check_names, wrapped
 from ._damper import Error
 from ._metadata import METADATA
 
@@ -44,12 +45,14 @@ class Exported:
     notes: list[str]
     #: Names of these initializers in the module.
     names: dict[str, str]
+    #: Names of the outputs.
+    outputs: list[str]
 
 
 def export(
     module: Any,
     example: dict[str, np.ndarray],
-    by_name: bool,
+    call: Call,
     exporter: str,
     has_labels: bool = True,
     whole: bool = False,
@@ -66,22 +69,22 @@ def export(
     Only one thread exports at a time. The module and the process are not changed.
     """
     with alone():
-        return _export(module, example, by_name, exporter, has_labels, whole, known or {})
+        return _export(module, example, call, exporter, has_labels, whole, known or {})
 
 
-def takes(module: Any, example: dict[str, np.ndarray], by_name: bool) -> bool:
-    """Returns true if `module` takes inputs like `example`."""
+def takes(module: Any, like: dict[str, np.ndarray], by_name: bool) -> bool:
+    """Returns true if `module` takes inputs like `like`."""
     import torch
 
     try:
-        _try(torch, _randomised(module), {name: _example(torch, array, ROWS) for name, array in example.items()}, by_name)
+        _try(torch, _randomised(module), {name: example(torch, array, ROWS) for name, array in like.items()}, Call(by_name))
     except Error:
         return False
     return True
 
 
 def _export(
-    module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool, whole: bool, more: dict[str, Any]
+    module: Any, examples: dict[str, np.ndarray], call: Call, exporter: str, has_labels: bool, whole: bool, more: dict[str, Any]
 ) -> Exported:
     import torch
 
@@ -90,9 +93,9 @@ def _export(
     _peft.check(module)
     notes = _refuse_or_note(module)
     twin = _randomised(module)
-    inputs = {name: _example(torch, array, ROWS) for name, array in example.items()}
-    _try(torch, twin, inputs, by_name)
-    unused = _unused(torch, twin, inputs, by_name)
+    inputs = {name: example(torch, array, ROWS) for name, array in examples.items()}
+    outputs = list(_try(torch, twin, inputs, call))
+    unused = _unused(torch, twin, inputs, call)
     named = dict(module.named_parameters())
     used = [name for name in named if name not in unused]
     trained_names = [name for name in used if whole or named[name].requires_grad]
@@ -106,16 +109,18 @@ def _export(
     problems = []
     for kind, folds in ATTEMPTS[exporter]:
         try:
-            model, places = _attempt(torch, module, twin, inputs, by_name, used, kind, folds)
+            model, places = _attempt(torch, module, twin, inputs, call, used, kind, folds)
         except _Unfit as problem:
             problems.append(f"{kind}: {problem}")
             continue
         trained = sorted({places[name]["tensor"] for name in trained_names})
-        known = {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
+        known = {"places": places, "trained": trained, "parameters": list(named), "inputs": [name for name in examples if name != call.target], "labels": has_labels}
+        if call.loss is not None:
+            known |= {"target": call.target, "loss_output": call.output}
         known |= more
         model.metadata_props.add(key=METADATA, value=json.dumps(known))
         names = {places[name]["tensor"]: name for name in reversed(used)}
-        return Exported(model.SerializeToString(deterministic=True), trained, notes, names)
+        return Exported(model.SerializeToString(deterministic=True), trained, notes, names, outputs)
     raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
 
 
@@ -134,16 +139,18 @@ class _Unfit(Exception):
 
 
 def _attempt(
-    torch: Any, module: Any, twin: Any, inputs: dict[str, Any], by_name: bool, used: list[str], kind: str, folds: bool
+    torch: Any, module: Any, twin: Any, inputs: dict[str, Any], call: Call, used: list[str], kind: str, folds: bool
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """Returns the exported model with the module's values, and the positions of the module's tensors in it, including
     all `used` parameters."""
     import onnx
 
-    wraps = by_name or _peft.called(twin) is not twin
-    net, prefix = (_positional(torch, twin, list(inputs), by_name), "module.") if wraps else (twin, "")
+    with torch.no_grad():
+        outputs = list(call(twin, inputs))
+        is_plain = call.is_plain(twin, inputs)
+    net, prefix = (twin, "") if is_plain else (wrapped(torch, twin, list(inputs), call), "module.")
     try:
-        model = _export_with(torch, net, inputs, kind, folds)
+        model = _export_with(torch, net, inputs, [OUTPUT] if is_plain else outputs, kind, folds)
     except Exception as error:  # noqa: BLE001: exporters raise what they like.
         raise _Unfit(_first_line(error)) from error
     places = _places(twin, model.graph, prefix)
@@ -154,7 +161,7 @@ def _attempt(
     # Also with other random values: a constant that the exporter computed from a parameter would keep the first values.
     for values in (_randomised(module, seed=2), module):
         _set_values(onnx, values, model.graph, places)
-        _check(torch, values, model.SerializeToString(), inputs, by_name)
+        _check(torch, values, model.SerializeToString(), inputs, call)
     return model, places
 
 
@@ -223,7 +230,7 @@ def _prepared(copied: Any) -> Any:
     return copied.cpu().float().eval()
 
 
-def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
+def example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
     """Returns `rows` synthetic samples like those of an array or a tensor, so that no private data gets into the file.
     """
     shape = (rows, *like.shape[1:])
@@ -234,31 +241,17 @@ def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
     return torch.zeros(shape) if generator is None else torch.randn(shape, generator=generator)
 
 
-def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
-    """Runs the network once. Its own error is shorter than that of an exporter."""
+def _try(torch: Any, twin: Any, inputs: dict[str, Any], call: Call) -> dict[str, Any]:
+    """Runs the network once and returns its outputs. Its own error is shorter than that of an exporter."""
     try:
         with torch.no_grad():
-            twin(**inputs) if by_name else twin(*inputs.values())
+            found = call(twin, inputs)
     except Exception as error:  # noqa: BLE001: forward raises what it likes.
         shapes = ", ".join(f"'{name}' {str(value.dtype)[6:]} {['N', *value.shape[1:]]}" for name, value in inputs.items())
         shapes = shapes.replace("['N'", "[N")
         raise Error(f"the module does not take {shapes} ({_first_line(error)}); give data of its shapes and types") from error
-
-
-def _positional(torch: Any, twin: Any, names: list[str], by_name: bool) -> Any:
-    """Wraps `twin` for inputs by position, in the order of `names`, without the wrappers of peft. The dynamo exporter
-    cannot trace those."""
-
-    class Positional(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = twin
-
-        def forward(self, *args: Any) -> Any:
-            called = _peft.called(self.module)
-            return called(**dict(zip(names, args))) if by_name else called(*args)
-
-    return Positional().eval()
+    check_names(found, inputs)
+    return found
 
 
 def _first_line(error: Exception) -> str:
@@ -267,11 +260,11 @@ def _first_line(error: Exception) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, folds: bool) -> Any:
+def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], outputs: list[str], exporter: str, folds: bool) -> Any:
     import onnx
 
     file = io.BytesIO()
-    common = {"input_names": list(inputs), "output_names": ["output"], "opset_version": OPSET}
+    common = {"input_names": list(inputs), "output_names": outputs, "opset_version": OPSET}
     args = tuple(inputs.values())
     with silence(), fixed_bags(), torch.no_grad():
         if exporter == "torchscript":
@@ -347,25 +340,17 @@ def _rename(graph: Any, places: dict[str, dict[str, Any]]) -> None:
     rename(graph)
 
 
-def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> list[str]:
+def _unused(torch: Any, twin: Any, inputs: dict[str, Any], call: Call) -> list[str]:
     """Returns the parameters on which no output depends."""
     parameters = dict(twin.named_parameters())
     for parameter in parameters.values():
         parameter.requires_grad_(parameter.is_floating_point())
     with torch.enable_grad():
-        outputs = twin(**inputs) if by_name else twin(*inputs.values())
-        total = sum(one.sum() for one in _floats(torch, outputs))
+        total = sum(one.sum() for one in call(twin, inputs).values() if one.is_floating_point())
         if not getattr(total, "requires_grad", False):
             return list(parameters)
         grads = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
     return [name for name, grad in zip(parameters, grads) if grad is None]
-
-
-def _floats(torch: Any, outputs: Any) -> list[Any]:
-    if isinstance(outputs, torch.Tensor):
-        return [outputs] if outputs.is_floating_point() else []
-    values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, (tuple, list)) else []
-    return [one for value in values for one in _floats(torch, value)]
 
 
 def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, Any]]) -> None:
@@ -381,7 +366,7 @@ def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, 
             tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
 
 
-def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_name: bool) -> None:
+def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], call: Call) -> None:
     """Compares the file's outputs with the module's, for synthetic samples and another number of them."""
     import onnxruntime
 
@@ -389,13 +374,13 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_nam
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     generator = torch.Generator().manual_seed(2)
-    drawn = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
+    drawn = {name: example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
     original = _prepared(copy.deepcopy(module))
     # With mixed, positive and negative signs, to reveal a branch that the trace has not taken.
     for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs()):
         given = {name: change(value) if value.is_floating_point() else value for name, value in drawn.items()}
         with torch.no_grad():
-            outputs = _floats(torch, original(**given) if by_name else original(*given.values()))
+            outputs = [one for one in call(original, given).values() if one.is_floating_point()]
         try:
             session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
             taken = {one.name for one in session.get_inputs()}

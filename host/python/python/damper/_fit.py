@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 import json
 import os
 import pathlib
 import sys
 import tempfile
+import tomllib
 import warnings
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Literal, Sequence, Unpack
 
 from . import _damper, _frames, _peft
+from ._callbacks import Callbacks
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
-from ._export import export, takes, with_trained
-from ._loss import loss_settings
+from ._called import Call
+from ._export import Exported, export, with_trained
+from ._inputs import choose_types, input_names, known_facts, read_again
+from ._loss import is_own_function, loss_settings
+from ._loss_function import call_with, check_function
 from ._metadata import METADATA
 from ._plain import plain
+from ._predict import RECORD
 from ._run import Interrupted, Run, upward
+from ._settings import Settings
+from ._signature import described
+from ._texts import LENGTH, tokenized
 from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
 #: Folder of runs without `out`, in the working folder.
@@ -36,37 +44,22 @@ class PrivacyWarning(UserWarning):
     """Warning of the command."""
 
 
+@described
 def fit(
     module: Any,
     data: Any,
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    noise_multiplier: float | None = None,
-    epochs: float | None = None,
-    batch_size: int | None = None,
-    lr: float | None = None,
-    clip: float | None = None,
-    method: str | None = None,
-    optimizer: str | None = None,
-    momentum: float | None = None,
-    lr_schedule: str | None = None,
     loss: Any = None,
     test: Any = None,
     label: str | Sequence[str] | None = None,
-    test_metrics: str | None = None,
-    eval_every: float | None = None,
-    seed: int | None = None,
-    not_private: bool = False,
-    lora: int | None = None,
-    lora_target: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
-    budget: str | os.PathLike[str] | None = None,
-    accountant: str | None = None,
-    backend: str | None = None,
-    exporter: str = "auto",
+    tokenizer: Any = None,
+    text: str | None = None,
+    max_length: int = LENGTH,
+    callbacks: Iterable[Any] = (),
+    exporter: Literal["auto", "torchscript", "dynamo"] = "auto",
     progress: bool = True,
-    **options: Any,
+    **given: Unpack[Settings],
 ) -> Run:
     """Trains a copy of `module` with differential privacy and returns the run. `run.load_into(module)` copies the weights back.
 
@@ -85,52 +78,38 @@ def fit(
         A DataFrame's columns are the features in their order, by name. Bools are 0 or 1. A categorical column becomes a column of 0 or 1
         for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has public
         constants. Other data of the run (`test`, `damper.resume`) are matched by name.
-    epsilon, delta
-        The budget of the whole run. `delta` must be well below 1 / N, which its default is.
-    noise_multiplier
-        Standard deviation of the noise over the clip, instead of `epsilon`.
-    epochs, batch_size, lr
-        Passes over the data, expected samples in a Poisson draw, learning rate. The default `batch_size` is that of the DataLoader.
-        Other defaults are those of `damper train`: they depend on public sizes alone, and are printed with their reasons. A
-        private run needs a larger learning rate than a run without noise, because gradients have a norm of at most `clip`.
-    clip
-        Largest norm of a sample's gradient.
-    method, optimizer, momentum, lr_schedule
-        As in `damper train`: `method="doppler"`, `optimizer="adam"`, ...
     loss
         "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the
         labels are the tokens), "ctc", "output" (forward returns the loss `[N]` itself, and `data` is `(X,)`), or PyTorch's
         `nn.CrossEntropyLoss()`, `nn.CTCLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.SmoothL1Loss()`,
-        `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction.
+        `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction. Or a function of (output, target) that
+        returns one number a sample, a tensor `[N]`. It becomes part of the exported graph. A function that mixes samples is an error.
     test
         Held-out samples: a fraction of the training rows, or data as above. By default their metrics are exact and epsilon does not cover
         them. With `test_metrics="private"` they are noisy and covered, and with "none" they are not released.
     label
         The column of the labels if the data are only a DataFrame. `(df, "COLUMN")` is the same. Use a list of columns for outputs of
         several values. Labels that are not numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
-    eval_every
-        Interval of evaluations in epochs. The end is always evaluated.
-    seed
-        Makes the run a repeatable simulation, which is not private.
-    not_private
-        Trains a baseline without clipping and noise, which protects nobody. Every output is marked, `run.not_private` is True and
-        `run.epsilon` infinite. Leave out `epsilon`, `delta`, `noise_multiplier` and `clip`.
-    lora, lora_target
-        Rank of low-rank adapters `A: [in, rank]`, `B: [rank, out]`, and the weights that get an adapter: patterns (`*`, `?`) of names in
-        `module.named_parameters()`, only of linear layers. These weights are frozen. Of the rest, the parameters that `train=` names are
-        trained, regardless of `requires_grad`. `load_into` gives the module the merged weights `W + lora_alpha / rank * A B`.
+    tokenizer, text, max_length
+        A tokenizer of `transformers`, for data with texts: `(texts, labels)`, a DataFrame, or a data set with columns, such as a
+        `datasets.Dataset`. `text` names its column, and each text has `max_length` tokens, a public number. `damper.tokenized` makes
+        the same arrays, for `run.predict` and `run.evaluate`.
     out
         The output folder. The default is the next free folder in `damper-runs`. Its folder `checkpoint` is as secret as the data.
-    budget
-        A file of `damper budget`. The whole run is charged against it first.
-    accountant, backend
-        "pld" or "rdp"; "auto", "ort", "tract", "portable" or "cuda".
     exporter
         "torchscript", "dynamo", or "auto": the first, and the second if it fails.
+    callbacks
+        Objects with `on_step`, `on_evaluate` or `on_end`, such as a `damper.Callback`. They get released and public values only. If
+        one raises an exception, the run ends after its step, and the exception comes out of `fit`. Charged steps count, and
+        `damper.resume` goes on.
     progress
         Shows a bar.
-    options
-        Any other flag of `damper train`, with `_` instead of `-`: `physical_batch=32`, `average=0.5`, `grid_bits=18`.
+    given
+        The flags of `damper train`, with `_` instead of `-`, by group below. Those that are left out or None have defaults, which
+        depend on public sizes alone and are printed with their reasons. A private run needs a larger learning rate than a run
+        without noise, because gradients have a norm of at most `clip`.
+
+    SETTINGS
 
     Raises
     ------
@@ -142,18 +121,69 @@ def fit(
     damper.Interrupted
         Ctrl-C: the run ended after its current step, and charged steps count.
     """
+    settings: dict[str, Any] = dict(given)
+    if tokenizer is not None:
+        column = label if isinstance(label, str) else None
+        data = tokenized(data, tokenizer, text=text, label=column, max_length=max_length)
+        if test is not None and not isinstance(test, (int, float)):
+            test = tokenized(test, tokenizer, text=text, label=column, max_length=max_length)
+        label = None
+    heard = Callbacks(callbacks, settings.get("test_metrics"))
+    made = prepared(module, data, loss, test, label, exporter, settings)
+    for note in made.notes:
+        warnings.warn(note, PrivacyWarning, stacklevel=2)
+    settings |= {"data": "memory:train", "test": "memory:test" if made.test is not None else test, "copy_model": True}
+    with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
+        settings["out"] = str(folder)
+        file = pathlib.Path(temporary) / "module.onnx"
+        settings["model"] = str(file)
+        try:
+            made.write_model(file)
+            return _train(settings, made.train, made.test, folder, progress, heard)
+        except NotTrained:
+            raise
+        except Error as error:
+            # The temporary file no longer exists when the user reads its name.
+            raise Error(str(error).replace(str(file), "the exported module")) from None
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A module and samples for the command."""
+
+    settings: dict[str, Any]
+    train: Samples
+    #: Held-out samples, if they are not a fraction of the training rows.
+    test: Samples | None
+    exported: Exported
+    #: Notes for the user.
+    notes: list[str]
+
+    def write_model(self, file: pathlib.Path) -> None:
+        """Writes the exported module. Fails if a parameter would not be trained."""
+        file.write_bytes(self.exported.model)
+        adapts = self.settings.get("lora") is not None
+        found = inspected(file, self.settings)
+        asked = self.settings.get("train") if adapts else self.exported.parameters
+        check_reached(found, asked, self.exported.names, adapts)
+        if adapts:
+            file.write_bytes(with_trained(self.exported.model, with_adapters(found)))
+
+
+def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter: str, settings: dict[str, Any]) -> Prepared:
+    """Reads the samples, completes the `settings` and exports the module."""
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
-    if options.get("lora_keep"):
+    if settings.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
-    if options.get("fix"):
+    if settings.get("fix"):
         raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
     module = plain(module)
-    if lora is not None and _peft.has_adapters(module):
+    adapts = settings.get("lora") is not None
+    if adapts and _peft.has_adapters(module):
         raise Error("lora: the module has adapters of peft, which are trained without it; leave lora out")
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
-    settings = dict(options)
     reading = _frames.of_options(settings, label)
     said: list[str] = []
     reading.note = said.append
@@ -167,113 +197,40 @@ def fit(
         unnamed = [name for name in held_out.tables if name not in train.tables]
         if unnamed:
             said.append(f"test: the columns of data have no names, so those of test are taken by place: {', '.join(held_out.tables[unnamed[0]].columns.names)}")
-    _choose_types(module, train, held_out, settings.get("normalize") is not None or settings.get("normalize_private") is not None)
+    choose_types(module, train, held_out, settings.get("normalize") is not None or settings.get("normalize_private") is not None)
     if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
         settings["classes"] = ",".join(map(str, reading.classes))
-    settings.update(loss_settings(loss, train.labels))
+    has_labels = train.labels is not None
+    call = Call(train.by_name)
+    if is_own_function(loss):
+        call = call_with(loss, train, held_out)
+    settings.update(loss_settings(f"output:{call.output}" if call.loss is not None else loss, train.labels))
     if reading.label_scale is not None:
         settings["scale"] = "labels={!r},{!r}".format(*reading.label_scale)
-    settings.update(
-        epsilon=epsilon,
-        delta=delta,
-        noise_multiplier=noise_multiplier,
-        epochs=epochs,
-        batch_size=batch_size if batch_size is not None else train.batch_size,
-        lr=lr,
-        clip=clip,
-        method=method,
-        optimizer=optimizer,
-        momentum=momentum,
-        lr_schedule=lr_schedule,
-        test_metrics=test_metrics,
-        eval_every=eval_every,
-        seed=seed,
-        not_private=not_private,
-        lora=lora,
-        lora_target=lora_target,
-        budget=budget,
-        accountant=accountant,
-        backend=backend,
-    )
-    if budget is not None and "samples" not in settings:
+    if settings.get("batch_size") is None:
+        settings["batch_size"] = train.batch_size
+    if settings.get("budget") is not None and settings.get("samples") is None:
         settings["samples"] = len(next(iter(train.inputs.values())))
     _resolve(settings)
-    settings["data"] = "memory:train"
-    settings["test"] = "memory:test" if held_out is not None else test
 
-    adapts = lora is not None
-    known = _known(train, reading)
-    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None, whole=adapts, known=known)
+    known = known_facts(train, reading)
+    if call.loss is not None:
+        check_function(call, module, train.inputs, settings)
+    exported = export(module, train.inputs, call, exporter, has_labels, whole=adapts, known=known)
     settings["parameter"] = exported.parameters
-    settings["copy_model"] = True
-    for note in dict.fromkeys([*said, *exported.notes]):
-        warnings.warn(note, PrivacyWarning, stacklevel=2)
-    with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
-        settings["out"] = str(folder)
-        file = pathlib.Path(temporary) / "module.onnx"
-        file.write_bytes(exported.model)
-        settings["model"] = str(file)
-        try:
-            found = inspected(file, settings)
-            check_reached(found, settings.get("train") if adapts else exported.parameters, exported.names, adapts)
-            if adapts:
-                file.write_bytes(with_trained(exported.model, with_adapters(found)))
-            return _train(settings, train, held_out, folder, progress)
-        except NotTrained:
-            raise
-        except Error as error:
-            # The temporary file no longer exists when the user reads its name.
-            raise Error(str(error).replace(str(file), "the exported module")) from None
+    if settings.get("output") is None and call.loss is None and len(exported.outputs) > 1 and "logits" in exported.outputs:
+        settings["output"] = "logits"
+    return Prepared(settings, train, held_out, exported, list(dict.fromkeys([*said, *exported.notes])))
 
 
-def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
-    """Returns the facts that the model's file has about its tables, all of them public."""
-    if not train.tables and reading.classes is None:
-        return {}
-    columns = {name: dataclasses.asdict(one) for name, one in train.columns().items()}
-    types = {name: str(train.inputs[name].dtype) for name in train.tables}
-    label = reading.label if reading.label is None or isinstance(reading.label, str) else list(map(str, reading.label))
-    return {"columns": columns, "types": types, "label": label, "classes": reading.classes, "scale": reading.scale} | (
-        {} if train.labels is None else {"label_type": str(train.labels.dtype)}
-    )
-
-
-def _choose_types(module: Any, train: Samples, test: Samples | None, are_normalized: bool) -> None:
-    """Chooses the type that the module takes for inputs from tables: integers for ids, or floats."""
-    for name, table in train.tables.items():
-        kinds = [table.floats, table.integers]
-        kinds = [kind for kind in (reversed(kinds) if table.only_integers else kinds) if kind is not None]
-        train.inputs[name] = kinds[0]
-        for kind in kinds if len(kinds) > 1 else []:
-            if takes(module, {**train.inputs, name: kind}, train.by_name):
-                train.inputs[name] = kind
-                break
-        for what, split in (("data", train), ("test", test)):
-            rounded = split.tables[name].beyond_floats if split is not None and name in split.tables else None
-            if rounded is not None and are_normalized and train.inputs[name] is table.floats:
-                raise Error(
-                    f"{what}, column '{rounded}': has integers that 64-bit floats do not hold, and normalize would scale them rounded; give "
-                    f"scale={{'{rounded}': (mean, std)}}"
-                )
-        if test is not None and name in test.tables:
-            other = test.tables[name]
-            test.inputs[name] = _as_type(other, train.inputs[name].dtype, "test")
-
-
-def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
-    if str(kind).startswith("float"):
-        return table.floats
-    if table.integers is None:
-        raise Error(f"{what}: has missing values or numbers that are no integers, and the module takes integers; leave such rows out")
-    return table.integers
-
-
-def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
+def resume(
+    path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, callbacks: Iterable[Any] = (), progress: bool = True
+) -> Run:
     """Continues the run in `path` that Ctrl-C, a kill or an error stopped, and returns the finished run.
 
     `data` and `test` must be those of the run, and are compared with them, because samples in memory are not stored on
     the disk. Omit `test` if it was a fraction. With the same program and processor the run ends with the bits of an
-    uninterrupted run.
+    uninterrupted run. `callbacks` are as in `damper.fit`.
 
     Raises `damper.Error` if there is nothing to resume, or if data or model differ.
     """
@@ -283,38 +240,58 @@ def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers
         raise Error(f"{folder}: there is nothing to resume that damper.fit has begun; damper train --resume goes on with other runs")
     _, metadata = _damper.read_model(model)
     known = json.loads(metadata[METADATA])
-    reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=True)
-    reading.known = {name: _frames.Columns(**one) for name, one in (known.get("columns") or {}).items()}
-    loss = "mse" if str(known.get("label_type")).startswith("float") else None
-    train = samples(data, known["inputs"], "data", known["labels"], reading, loss)
-    held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"], reading, loss)
-    for what, split in (("data", train), ("test", held_out)):
-        for name, table in split.tables.items() if split is not None else []:
-            split.inputs[name] = _as_type(table, known["types"].get(name, "float32"), what)
-    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress)
+    train = read_again(known, data, "data")
+    held_out = None if test is None else read_again(known, test, "test")
+    record = folder / RECORD
+    metrics = tomllib.loads(record.read_text()).get("test-metrics") if record.is_file() else None
+    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress, Callbacks(callbacks, metrics))
 
 
-def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool) -> Run:
-    run = _called(settings, (train.split(), None if test is None else test.split()), folder, progress)
+def _train(
+    settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool, callbacks: Callbacks
+) -> Run:
+    run = _called(settings, (train.split(), None if test is None else test.split()), folder, progress, callbacks)
     if note := check_moved(run):
         warnings.warn(note, PrivacyWarning, stacklevel=3)
+    callbacks.end(run)
     return run
 
 
-def _called(settings: dict[str, Any], data: tuple[Any, Any], folder: pathlib.Path, progress: bool) -> Run:
+def _called(settings: dict[str, Any], data: tuple[Any, Any], folder: pathlib.Path, progress: bool, callbacks: Callbacks | None = None) -> Run:
     """Calls the command, which trains on the arrays `data`, and returns the finished run."""
     use_onnxruntime()
     bar = _Bar(progress)
+
+    def listener(text: str) -> None:
+        bar(text)
+        if callbacks is not None:
+            callbacks(json.loads(text))
+
     try:
         of_rows = _OfRows()
-        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, data, of_rows)
+        _, interrupted = _damper.call("train", [], {"json": True, **settings}, listener, data, of_rows)
+    except BaseException as error:
+        if callbacks is not None and callbacks.failed:
+            _note_state(error, folder)
+        raise
     finally:
         bar.close()
     run = Run(folder)
     run.data_warnings = of_rows.texts
     if interrupted and not run.finished:
+        if callbacks is not None:
+            callbacks.end(run)
         raise Interrupted(run)
     return run
+
+
+def _note_state(error: BaseException, folder: pathlib.Path) -> None:
+    """Adds the state of the run to the error of a callback."""
+    with contextlib.suppress(Error, OSError):
+        run = Run(folder)
+        rest = f"the run is finished and in {folder}" if run.finished else f"go on with damper.resume({str(folder)!r}, data)"
+        cost = "NOT PRIVATE" if run.not_private else f"epsilon {upward(run.epsilon)} is charged"
+        error.add_note(f"damper: a callback failed, and the run ended after step {run.steps}: {cost}; {rest}")
 
 
 def fit_network(settings: dict[str, Any], features: Any, labels: Any, out: str | os.PathLike[str] | None, progress: bool) -> Run:
@@ -332,17 +309,6 @@ def _resolve(settings: dict[str, Any]) -> None:
     for name in PATHS:
         if settings.get(name) is not None:
             settings[name] = os.path.abspath(settings[name])
-
-
-def input_names(module: Any) -> list[str]:
-    """Returns the names of the inputs of `module.forward`, or `*` if it takes any."""
-    if not hasattr(module, "named_parameters"):
-        raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
-    names = []
-    for parameter in inspect.signature(_peft.called(module).forward).parameters.values():
-        is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        names.append("*" if is_open else parameter.name)
-    return names
 
 
 @contextlib.contextmanager

@@ -24,6 +24,10 @@ FUNCTIONS = {
 }
 
 
+# Classes of torch.nn that the command has.
+KINDS = ("CrossEntropyLoss", "CTCLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss")
+
+
 def _refuse_classes(labels: np.ndarray) -> None:
     """Fails for floats that are all 0 and 1 without a given loss: they are usually classes, not measures."""
     if not np.isin(labels, (0.0, 1.0)).all():
@@ -34,6 +38,20 @@ def _refuse_classes(labels: np.ndarray) -> None:
             "loss='mse' to fit the numbers"
         )
     raise Error("loss: the labels are floats of 0 and 1; give loss='bce-with-logits' for classes, or loss='mse' to fit the numbers")
+
+
+def is_own_function(loss: Any) -> bool:
+    """Returns true if `loss` is a function of (output, target) that the command does not have by name."""
+    if loss is None or isinstance(loss, str):
+        return False
+    import torch
+
+    kind = type(loss).__name__
+    if any(loss is getattr(torch.nn.functional, own) for own in FUNCTIONS) or kind in KINDS and type(loss) is getattr(torch.nn, kind):
+        return False
+    if not callable(loss) or isinstance(loss, type):
+        raise Error(f"loss: {getattr(loss, '__name__', kind)}; give a function of (output, target), or {KNOWN}")
+    return True
 
 
 def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
@@ -52,9 +70,6 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         # PyTorch has the classes on axis 1.
         return {"loss": name, **({"class_axis": 1} if name == "softmax-cross-entropy" else {})}
     kind = type(loss).__name__
-    if type(loss) is not getattr(torch.nn, kind, None):
-        # A user's own class may have the name of a PyTorch loss and compute something else.
-        raise Error(f"loss: {getattr(loss, '__name__', kind)}; give {KNOWN}")
     if getattr(loss, "reduction", "mean") == "none":
         raise Error(f"loss: {kind} with reduction='none'; use 'mean', or 'sum' for the sum over a sample's tokens")
     reduction = {"reduction": loss.reduction} if getattr(loss, "reduction", "mean") == "sum" else {}
@@ -75,13 +90,11 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         if getattr(loss, bound) != 1:
             raise Error(f"loss: {bound}={getattr(loss, bound):g} of {kind}; use 1, and divide the outputs and the labels by {bound}")
         return {"loss": "huber", **reduction}
-    if kind == "BCEWithLogitsLoss":
-        if loss.weight is not None:
-            raise Error("loss: weight of BCEWithLogitsLoss is of a batch's samples; use pos_weight")
-        weights = {}
-        if loss.pos_weight is not None:
-            if loss.pos_weight.numel() != 1:
-                raise Error("loss: pos_weight must be one number, that of all labels 1")
-            weights = {"class_weights": [1.0, float(loss.pos_weight)]}
-        return {"loss": "bce-with-logits", **weights, **reduction}
-    raise Error(f"loss: {kind}; give {KNOWN}")
+    if loss.weight is not None:
+        raise Error("loss: weight of BCEWithLogitsLoss is of a batch's samples; use pos_weight")
+    weights = {}
+    if loss.pos_weight is not None:
+        if loss.pos_weight.numel() != 1:
+            raise Error("loss: pos_weight must be one number, that of all labels 1")
+        weights = {"class_weights": [1.0, float(loss.pos_weight)]}
+    return {"loss": "bce-with-logits", **weights, **reduction}

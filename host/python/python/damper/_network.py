@@ -28,10 +28,8 @@ class Network:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Returns the outputs `[N, out]` of the samples `[N, in]`. Sums are float64."""
-        if self.features is not None:
-            x = (x - self.features[0]) / self.features[1]
         # Training rounds the scaled features to float32.
-        values = x.astype(np.float32).astype(np.float64)
+        values = (x.astype(np.float32) if self.features is None else scaled(x, self.features)).astype(np.float64)
         for weight, bias in self.layers[:-1]:
             values = np.tanh(values @ weight.T + bias)
         weight, bias = self.layers[-1]
@@ -61,12 +59,25 @@ def read(file: pathlib.Path, features: Constants | None) -> Network:
     scale = metadata.get("damper.label_scale")
     return Network(
         layers,
-        _constants(released, ":") if released is not None else features,
-        _constants(scale, ",") if scale is not None else None,
+        constants(released) if released is not None else features,
+        constants(scale) if scale is not None else None,
     )
 
 
-def _constants(text: str, separator: str) -> Constants:
+def constants(text: str) -> Constants:
     """Returns the numbers of `MEAN,...:STD,...` or `MEAN,STD`."""
-    mean, std = text.split(separator if separator in text else ",")
+    mean, std = text.split(":" if ":" in text else ",")
     return tuple(np.array(part.split(","), np.float64) for part in (mean, std))  # type: ignore[return-value]
+
+
+def scaled(x: np.ndarray, by: Constants) -> np.ndarray:
+    """Returns `(x - mean) / std` in float32 for samples `x`, with one constant, one for each channel (axis 1) or one for
+    each column, as training scales them."""
+    shape = x.shape[1:]
+    values = int(np.prod(shape))
+    mean, std = np.broadcast_arrays(*(np.atleast_1d(one) for one in by))
+    if len(mean) not in (1, *shape[:1], *shape[-1:], values):
+        raise Error(f"X: samples have the shape {list(shape)}, and training scaled {len(mean)} columns; give those")
+    run = values // shape[0] if len(mean) > 1 and len(mean) == shape[0] else 1
+    mean, std = (np.resize(np.repeat(one, run), values).reshape(shape) for one in (mean, std))
+    return ((x - mean) / std).astype(np.float32)

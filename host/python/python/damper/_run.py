@@ -17,6 +17,7 @@ from . import _damper, _peft
 from ._damper import Error
 from ._metadata import METADATA
 from ._plain import plain
+from ._predict import Evaluation, evaluate, predict, without_loss
 
 
 class Run:
@@ -139,6 +140,31 @@ class Run:
         values, places, trained = self._values()
         return {name: values[name] for name, place in places.items() if place["tensor"] in trained}
 
+    def predict(self, X: Any, *, kind: str = "output") -> Any:
+        """Returns the model's outputs for the samples `X`, an array `[N, ...]`, or a dict of arrays if the model has several.
+
+        `X` is read as the training data: an array, a tuple, a dict, a DataFrame with the columns by name, or a Dataset of
+        inputs. The run's constants (`normalize`, `normalize_private`, `scale`) apply, so outputs are in the unit of the
+        labels.
+
+        With `kind="class"` it returns the most probable class of each sample, by its public name if the run has `classes`,
+        and with `kind="probability"` the probabilities. Use them with losses on logits.
+
+        The model is released, so predictions on public rows need no privacy. A prediction on a private row depends on
+        that row, and epsilon does not cover it.
+        """
+        self._model()
+        return predict(self.path, X, kind)
+
+    def evaluate(self, X: Any, y: Any = None) -> Evaluation:
+        """Returns `(loss, accuracy, samples)` of the model on the samples `X` with the labels `y`.
+
+        Both may also be one argument, as the data of `damper.fit`. The figures are those of `run.loss` and
+        `run.accuracy`, computed by the same code. They are exact functions of these rows, so epsilon does not cover them.
+        """
+        self._model()
+        return evaluate(self.path, X if y is None else (X, y))
+
     def load_into(self, module: Any) -> Any:
         """Copies the trained parameters into `module`, bit for bit, and returns it.
 
@@ -180,8 +206,13 @@ class Run:
         return source if path is None else pathlib.Path(shutil.copyfile(source, path))
 
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
-        """Copies the trained model to `path`, an .onnx file for any ONNX runtime, and returns it."""
-        return pathlib.Path(shutil.copyfile(self._model(), path))
+        """Copies the trained model to `path`, an .onnx file for any ONNX runtime, and returns it. If the loss was a function,
+        the copy lacks it and its input with the labels."""
+        stripped = without_loss(self._model())
+        if stripped is None:
+            return pathlib.Path(shutil.copyfile(self._model(), path))
+        pathlib.Path(path).write_bytes(stripped)
+        return pathlib.Path(path)
 
     def __repr__(self) -> str:
         state = "" if self.finished else ", unfinished"

@@ -1,0 +1,201 @@
+"""Outputs and figures of a run's model, for other samples. Both read samples as the run has read its own."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+import tomllib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _damper, _frames, _network
+from ._command import use_onnxruntime
+from ._damper import Error
+from ._inputs import read_again
+from ._metadata import METADATA
+
+#: Number of samples that are computed at once.
+ROWS = 256
+KINDS = ("output", "class", "probability")
+#: Name of the settings of a run in its folder.
+RECORD = "config.toml"
+#: Settings that determine how samples are read, and their loss. Labels are not scaled: the trained model gives their unit.
+OF_READING = ("loss", "output", "class-axis", "reduction", "class-weights", "label-smoothing", "focal-gamma", "tie", "untie", "shape")
+OF_READING += ("input", "normalize", "raw-bytes", "layout", "on-bad-row", "classes", "backend", "memory", "data-memory")
+#: Settings that select the trained parameters.
+SELECTING = ("parameter", "only", "train", "freeze")
+
+
+class Evaluation(NamedTuple):
+    """Figures of a model on samples. They are exact functions of these rows, which epsilon does not cover."""
+
+    #: Mean loss, in the unit of the labels.
+    loss: float
+    #: Accuracy, 0 to 1. None if the loss has no classes.
+    accuracy: float | None
+    #: Number of samples.
+    samples: int
+
+
+def evaluate(folder: pathlib.Path, data: Any) -> Evaluation:
+    """Returns the figures of the run's model on `data`, as the command computes them for held-out samples.
+
+    The command evaluates within a run alone. So this begins a run without privacy from the trained model. Its only
+    training sample is synthetic, and its step is too small to change a parameter.
+    """
+    file = folder / "model.onnx"
+    read = read_again(_facts(file), data, "data")
+    inputs, labels = read.split()
+    # Two samples if there is one to evaluate, because held-out rows must not be the training rows.
+    rows = 2 if len(inputs[0][1]) == 1 else 1
+    blank = [(name, _zeros(value, rows)) for name, value in inputs], None if labels is None else _zeros(labels, rows)
+    use_onnxruntime()
+    with tempfile.TemporaryDirectory() as temporary:
+        settings = {**_of_evaluation(folder, file), "out": str(pathlib.Path(temporary) / "run")}
+        answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
+    if interrupted:
+        raise KeyboardInterrupt
+    found = json.loads(answer)
+    return Evaluation(found["test_loss"], found["test_accuracy"], len(next(iter(read.inputs.values()))))
+
+
+def _zeros(like: np.ndarray, rows: int) -> np.ndarray:
+    return np.zeros((rows, *like.shape[1:]), like.dtype)
+
+
+def _of_evaluation(folder: pathlib.Path, file: pathlib.Path) -> dict[str, Any]:
+    """Returns the settings that read the run's model and its samples, in a run without privacy."""
+    of_run = _record(folder)
+    settings = {name.replace("-", "_"): value for name, value in of_run.items() if name in OF_READING}
+    if "lora" in of_run:
+        # The adapters are merged into their weights.
+        patterns = [of_run.get(name) or [] for name in ("lora-target", "train")]
+        settings["only"] = [one for some in patterns for one in ([some] if isinstance(some, str) else some)]
+    else:
+        settings |= {name: of_run[name] for name in SELECTING if name in of_run}
+    _, metadata = _damper.read_model(file)
+    if (released := metadata.get("damper.normalize")) is not None:
+        settings["normalize"] = released
+    settings |= {"model": str(file), "data": "memory:train", "test": "memory:test", "json": True, "no_checkpoint": True}
+    # The smallest normal float32: a parameter changes only if it is as small.
+    return settings | {"not_private": True, "batch_size": 1, "epochs": 1, "optimizer": "sgd", "lr": 1.2e-38}
+
+
+def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
+    """Returns the outputs of the run's model for `data`, or the classes or probabilities that follow from them."""
+    if kind not in KINDS:
+        raise Error(f"kind: {kind!r}; give {', '.join(map(repr, KINDS))}")
+    file = folder / "model.onnx"
+    settings = _record(folder)
+    known = _facts(file)
+    label = known.get("label")
+    if _frames.is_frame(data) and label is not None:
+        data = data.drop(columns=[one for one in data.columns if str(one) in ([label] if isinstance(label, str) else label)])
+    read = read_again(known, data, "X", wants_labels=False)
+    outputs = _computed(file, _prepared(read.inputs, file, settings))
+    if kind == "output":
+        return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+    name = settings.get("output")
+    if name is None and len(outputs) > 1:
+        raise Error(f"kind: {kind!r} needs one output, and the model has {', '.join(outputs)}; use kind='output'")
+    output = outputs[name] if name is not None else next(iter(outputs.values()))
+    return _chosen(output, settings, kind, known.get("classes"))
+
+
+def _record(folder: pathlib.Path) -> dict[str, Any]:
+    """Returns the settings of the run, as flags without their dashes."""
+    file = folder / RECORD
+    return tomllib.loads(file.read_text()) if file.is_file() else {}
+
+
+def _facts(file: pathlib.Path) -> dict[str, Any]:
+    """Returns the facts about the run's data: those of `damper.fit`, or the names of the model's inputs."""
+    _, metadata = _damper.read_model(file)
+    if METADATA in metadata:
+        return json.loads(metadata[METADATA])
+    return {"inputs": [one.name for one in _session(file).get_inputs()], "labels": True}
+
+
+def without_loss(file: pathlib.Path) -> bytes | None:
+    """Returns the model without its loss and the input with the labels, or None if it does not contain its loss."""
+    _, metadata = _damper.read_model(file)
+    known = json.loads(metadata.get(METADATA, "{}"))
+    if "target" not in known:
+        return None
+    import onnx
+
+    model = onnx.load(file)
+    graph = model.graph
+    for ones, name in ((graph.input, known["target"]), (graph.output, known["loss_output"])):
+        ones.remove(next(one for one in ones if one.name == name))
+    needed = {one.name for one in graph.output}
+    for node in reversed(list(graph.node)):
+        if needed.isdisjoint(node.output):
+            graph.node.remove(node)
+            continue
+        inner = [one.g for one in node.attribute if one.HasField("g")]
+        needed.update([*node.input, *(name for part in inner for each in part.node for name in each.input)])
+    for tensor in [one for one in graph.initializer if one.name not in needed]:
+        graph.initializer.remove(tensor)
+    return model.SerializeToString()
+
+
+def _session(file: pathlib.Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise Error("predict: needs the package onnxruntime; pip install onnxruntime") from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(without_loss(file) or str(file), options, providers=["CPUExecutionProvider"])
+
+
+def _prepared(inputs: dict[str, np.ndarray], file: pathlib.Path, settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Scales floats by the constants of the run, public or released, as in training."""
+    _, metadata = _damper.read_model(file)
+    text = metadata.get("damper.normalize", settings.get("normalize"))
+    if text is None:
+        return inputs
+    by = _network.constants(text)
+    return {name: _network.scaled(value, by) if value.dtype.kind == "f" else value for name, value in inputs.items()}
+
+
+def _computed(file: pathlib.Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the model's outputs by name."""
+    session = _session(file)
+    types = {one.name: np.float32 if "float" in one.type else np.int64 for one in session.get_inputs()}
+    absent = [name for name in types if name not in inputs]
+    if absent:
+        raise Error(f"X: has no input '{absent[0]}'; the model takes {', '.join(types)}")
+    given = {name: np.ascontiguousarray(inputs[name].astype(kind, copy=False)) for name, kind in types.items()}
+    names = [one.name for one in session.get_outputs()]
+    count = len(next(iter(inputs.values())))
+    try:
+        parts = [session.run(names, {name: value[at : at + ROWS] for name, value in given.items()}) for at in range(0, count, ROWS)]
+    except Exception as error:  # noqa: BLE001: onnxruntime has its own classes.
+        shapes = ", ".join(f"'{name}' [N{''.join(f', {one}' for one in value.shape[1:])}]" for name, value in given.items())
+        raise Error(f"X: the model does not take {shapes}; give samples like those of the training ({str(error).splitlines()[0]})") from None
+    return {name: np.concatenate(one) for name, one in zip(names, zip(*parts))}
+
+
+def _chosen(output: np.ndarray, settings: dict[str, Any], kind: str, classes: list[Any] | None) -> np.ndarray:
+    """Returns classes or probabilities from logits, by the run's loss."""
+    loss = settings.get("loss", "softmax-cross-entropy")
+    if loss == "bce-with-logits":
+        # tanh does not overflow.
+        return (output > 0).astype(np.int64) if kind == "class" else 0.5 * (1 + np.tanh(0.5 * output))
+    if loss not in ("softmax-cross-entropy", "causal-lm"):
+        raise Error(f"kind: the loss {loss} has no classes; use kind='output'")
+    axis = settings.get("class-axis", -1)
+    if kind == "probability":
+        return softmax(output, axis)
+    best = output.argmax(axis)
+    return best if classes is None else np.array(classes)[best]
+
+
+def softmax(logits: np.ndarray, axis: int) -> np.ndarray:
+    """Returns the probability of each class along `axis`."""
+    powers = np.exp(logits - logits.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)

@@ -1,0 +1,137 @@
+"""Predictions and figures of a run's model, on other samples."""
+
+import warnings
+
+import damper
+import numpy as np
+import pytest
+import torch
+from conftest import QUICK, mlp, separable
+from torch import nn
+
+X, Y = separable(500)
+TRAIN, TEST = (X[:400], Y[:400]), (X[400:], Y[400:])
+
+
+def fit(module, data, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return damper.fit(module, data, **{**QUICK, **settings})
+
+
+def own(run, module, x):
+    """Returns the outputs of `module` with the run's weights."""
+    with torch.no_grad():
+        return run.load_into(module)(torch.from_numpy(x)).numpy()
+
+
+def test_predictions_are_the_modules():
+    module = mlp()
+    run = fit(module, TRAIN, test=TEST)
+    # More samples than are computed at once.
+    many = np.concatenate([X, X])
+    outputs = own(run, module, many)
+    assert np.allclose(run.predict(many), outputs, atol=1e-5)
+    assert np.allclose(damper.Run(run.path).predict(torch.from_numpy(many)), outputs, atol=1e-5)
+    assert (run.predict(many, kind="class") == outputs.argmax(1)).all()
+    shares = run.predict(many, kind="probability")
+    assert np.allclose(shares, torch.softmax(torch.from_numpy(outputs), 1).numpy(), atol=1e-5)
+    assert (run.predict(TEST[0], kind="class") == TEST[1]).mean() == pytest.approx(run.accuracy)
+
+
+def test_figures_are_those_of_the_run():
+    run = fit(mlp(), TRAIN, test=TEST)
+    for found in (run.evaluate(*TEST), run.evaluate(TEST), damper.Run(run.path).evaluate(torch.from_numpy(TEST[0]), TEST[1])):
+        assert found == (pytest.approx(run.loss, rel=1e-6), pytest.approx(run.accuracy), 100)
+    assert run.evaluate(*TRAIN).samples == 400
+    assert {path.name for path in run.path.iterdir()} >= {"model.onnx"} and run.evaluate(*TEST).accuracy > 0.3
+
+
+LOSSES = [
+    ("mse", np.abs(X[:, :1]) * 30 + 50, {"scale": {"labels": (50, 20)}}),
+    ("l1", X[:, :2] * 3, {}),
+    ("bce-with-logits", (X[:, :2] > 0).astype("float32"), {}),
+    (nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]), label_smoothing=0.1), (X[:, 0] > 0).astype("int64"), {}),
+]
+
+
+@pytest.mark.parametrize("loss, y, settings", LOSSES, ids=["mse", "l1", "bce", "cross-entropy"])
+def test_figures_of_losses(loss, y, settings):
+    y = y.astype("float32") if y.dtype.kind == "f" else y
+    width = 2 if y.ndim == 1 else y.shape[1]
+    run = fit(nn.Linear(12, width), (X[:400], y[:400]), test=(X[400:], y[400:]), loss=loss, normalize="0.5,2", **settings)
+    found = run.evaluate(X[400:], y[400:])
+    assert found.loss == pytest.approx(run.loss, rel=1e-5) and found.accuracy == run.accuracy
+    outputs = run.predict(X[400:])
+    if loss == "mse":
+        # In the unit of the labels.
+        assert np.square(outputs - y[400:]).mean() == pytest.approx(run.loss, rel=1e-4)
+    if loss == "bce-with-logits":
+        assert ((outputs > 0) == (y[400:] > 0)).mean() == pytest.approx(run.accuracy)
+        assert ((run.predict(X[400:], kind="probability") > 0.5) == run.predict(X[400:], kind="class")).all()
+
+
+def test_constants_of_channels_and_released_constants():
+    images = np.random.default_rng(0).standard_normal((100, 2, 3, 4)).astype("float32") * 5 + 3
+    module = nn.Sequential(nn.Flatten(), nn.Linear(24, 2))
+    labels = (images[:, 0, 0, 0] > 3).astype("int64")
+    run = fit(module, (images[10:], labels[10:]), test=(images[:50], labels[:50]), normalize="3,2:5,4")
+    scaled = (images - np.float32([3, 2])[:, None, None]) / np.float32([5, 4])[:, None, None]
+    assert np.allclose(run.predict(images), own(run, module, scaled), atol=1e-5)
+    assert run.evaluate(images[:50], labels[:50]).loss == pytest.approx(run.loss, rel=1e-5)
+    # A row like the synthetic training sample.
+    assert run.evaluate(images[:1] * 0, labels[:1] * 0).samples == 1
+    run = fit(mlp(), TRAIN, test=TEST, normalize_private="-5,5")
+    assert run.evaluate(*TEST).loss == pytest.approx(run.loss, rel=1e-5)
+    assert (run.predict(TEST[0], kind="class") == TEST[1]).mean() == pytest.approx(run.accuracy)
+
+
+def test_adapters_and_inputs_by_name():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.base, self.head = nn.Linear(12, 8), nn.Linear(8, 3)
+
+        def forward(self, x, shift):
+            return self.head(torch.tanh(self.base(x) + shift))
+
+    shift = np.zeros((500, 8), "float32")
+    train, test = ({"x": X[:400], "shift": shift[:400]}, Y[:400]), ({"x": X[400:], "shift": shift[400:]}, Y[400:])
+    run = fit(Named(), train, test=test, lora=2, lora_target="base.weight", train="head.*")
+    assert run.evaluate(*test).loss == pytest.approx(run.loss, rel=1e-5)
+    assert (run.predict(test[0], kind="class") == test[1]).mean() == pytest.approx(run.accuracy)
+    with pytest.raises(damper.Error, match="'shift'"):
+        run.predict({"x": X})
+
+
+def test_frames_by_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0] * 10 + 40, "city": np.where(X[:, 1] > 0, "Oslo", "Rome"), "y": np.where(Y == 0, "no", "yes")})
+    settings = {"label": "y", "classes": ["no", "yes"], "categories": {"city": ["Oslo", "Rome"]}, "scale": {"age": (40, 15)}}
+    run = fit(nn.Linear(3, 2), frame[:400], test=frame[400:], **settings)
+    rest = frame[400:][["y", "city", "age"]]
+    names = run.predict(rest, kind="class")
+    assert set(names) <= {"no", "yes"} and (names == rest["y"]).mean() == pytest.approx(run.accuracy)
+    assert (run.predict(rest.drop(columns="y"), kind="class") == names).all()
+    assert run.evaluate(rest) == (pytest.approx(run.loss, rel=1e-5), run.accuracy, 100)
+    with pytest.raises(damper.Error, match="'age'"):
+        run.predict(rest[["city"]])
+
+
+def test_runs_of_estimators():
+    model = damper.Classifier("mlp:8", noise_multiplier=1, batch_size=64, epochs=1, classes=[0, 1, 2], normalize=(0, 2)).fit(X, Y)
+    assert (model.run_.predict(X, kind="class") == model.predict(X)).all()
+    assert model.run_.evaluate(X, Y).accuracy == pytest.approx(model.score(X, Y))
+
+
+def test_wrong_samples_are_errors():
+    run = fit(mlp(), TRAIN)
+    with pytest.raises(damper.Error, match=r"X: .*\[N, 5\]"):
+        run.predict(X[:, :5])
+    with pytest.raises(damper.Error, match="different numbers of samples"):
+        run.evaluate(X, Y[:-1])
+    with pytest.raises(damper.Error, match="kind: 'label'"):
+        run.predict(X, kind="label")
+    regression = fit(nn.Linear(12, 1), (X, X[:, :1]))
+    with pytest.raises(damper.Error, match="mse has no classes"):
+        regression.predict(X, kind="class")
