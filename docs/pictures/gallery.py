@@ -7,7 +7,7 @@ import statistics
 
 from picture import SMALL, WIDTH, Picture
 
-TASKS = ["digits", "mnist-cnn", "mnist-hog", "cifar-hog", "diamonds", "flchain", "sst2-bag"]
+TASKS = ["digits", "mnist-cnn", "mnist-hog", "cifar-hog", "diamonds", "flchain", "sst2-bag", "sst2-minilm"]
 
 
 def task_curve(task, figures_of_runs):

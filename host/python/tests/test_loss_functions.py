@@ -61,7 +61,7 @@ def random_loss(seed):
 
 CASES = {one.__name__: (one, Y) for one in (smoothed, focal, margin, cross_entropy)}
 CASES |= {one.__name__: (one, VALUES) for one in (huber, quantile)}
-CASES |= {f"random-{seed}": (random_loss(seed), VALUES) for seed in range(4)}
+CASES |= {f"random-{seed}": (random_loss(seed), VALUES) for seed in range(2)}
 
 
 def per_sample(module, loss, y):
@@ -79,8 +79,8 @@ def test_gradients_are_those_of_torch_func(name):
     loss, y = CASES[name]
     module = mlp()
     expected = {one: value.numpy() for one, value in per_sample(module, loss, y).items()}
-    # Groups of one sample, of two and of all: a gradient that depends on other samples would differ.
-    for rows in ([0], [5, 17], list(range(24))):
+    # Groups of two samples and of all: a gradient that depends on other samples would differ.
+    for rows in ([5, 17], list(range(24))):
         run, found = full_step(module, (X[rows], y[rows]), loss)
         for one, value in expected.items():
             mean = value[rows].mean(0)

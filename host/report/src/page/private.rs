@@ -74,7 +74,7 @@ impl Page<'_> {
                 let why = if self.statement.curves.held_out.is_empty() {
                     ""
                 } else {
-                    " The run was evaluated at its end only: train with `eval_every` 1 to see its accuracy here."
+                    " The run was evaluated at its end only. With evaluations during training, its accuracy is here."
                 };
                 let caption = format!("{}{why}", steps.caption);
                 Curve { plot: Plot { id: "training", ..steps.plot }, caption, ..steps }
