@@ -315,7 +315,7 @@ pub enum AccountingError {
         upper: f64,
     },
     /// The ends of a search are not two numbers in order.
-    #[error("`low` {low} and `high` {high}: give two finite numbers, `low` below `high`")]
+    #[error("the ends {low} and {high} of the search: give two finite numbers, the lower one first")]
     Bracket {
         /// The lower end.
         low: f64,
@@ -323,7 +323,7 @@ pub enum AccountingError {
         high: f64,
     },
     /// Both ends of a search are on one side of the target.
-    #[error("`epsilon` {epsilon}: both `low` and `high` cost {}; move one of them", if *both { "at most as much" } else { "more" })]
+    #[error("`epsilon` {epsilon}: both ends of the search cost {}; move one of them", if *both { "at most as much" } else { "more" })]
     NoRoot {
         /// The target.
         epsilon: f64,

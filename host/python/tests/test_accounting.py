@@ -58,7 +58,7 @@ def test_calibrate_any_value():
     assert isinstance(steps, int) and acc.epsilon(dp_sgd(steps=steps), 1e-5) <= 2
     scale = acc.calibrate(lambda scale: acc.Composed([dp_sgd(), acc.Laplace(scale)]), low=0.5, high=100, **budget)
     assert acc.epsilon(acc.Composed([dp_sgd(), acc.Laplace(scale)]), 1e-5) <= 2
-    with pytest.raises(damper.Error, match="both low and high cost more"):
+    with pytest.raises(damper.Error, match="both ends of the search cost more"):
         acc.calibrate(lambda noise: dp_sgd(noise), low=0.1, high=0.2, **budget)
     with pytest.raises(ZeroDivisionError):
         acc.calibrate(lambda noise: dp_sgd(noise / 0), low=0.1, high=1, **budget)
