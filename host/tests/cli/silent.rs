@@ -119,7 +119,8 @@ fn buffers_of_the_input_are_kept() {
     assert!(text.contains("it only shifts or scales the input 'x' (Sub 'node_centred')"), "{text}");
     let (warnings, result) = trained(&model, &folder.path().join("all"), &["--train", "mean", "--train", "std"]);
     assert_ne!(values(Path::new(&model), "std"), values(&result, "std"));
-    assert!(warnings.is_empty(), "{warnings:?}");
+    // Few noisy steps may learn nothing.
+    assert!(warnings.iter().all(|line| line.starts_with("the held-out loss ")), "{warnings:?}");
 }
 
 /// Encodes an array of an .npz file, of little-endian numbers.
