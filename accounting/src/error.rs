@@ -293,6 +293,9 @@ pub enum AccountingError {
         /// The range.
         must_be: &'static str,
     },
+    /// Nested compositions have too many releases.
+    #[error("the counts of the compositions multiply to more than 2^53 releases; give fewer")]
+    Releases,
     /// The sampling rate is too small to be rounded to a multiple of 2^-53.
     #[error("`sampling_rate` {0}: below 1e-13, too small for a near bound; give at least 1e-13, which costs more")]
     SmallRate(f64),

@@ -107,3 +107,65 @@ fn a_billion_releases_are_one() {
         "{low:?} {high}"
     );
 }
+
+/// Counts of nested compositions multiply, or are an error. With μ = 1, ε at 1e-5 is 4.3771780957 by mpmath.
+#[test]
+fn nested_counts_multiply() {
+    let run = DpEvent::gaussian(1e5).times(100_000).times(100_000);
+    let (low, high) = run.epsilon_bounds(ADD, 1e-5).unwrap();
+    let truth = 4.3771780957;
+    assert!(low.unwrap() <= truth + 1e-8 && high >= truth - 1e-10 && high < truth + 1e-6, "{low:?} {high}");
+    let tree = DpEvent::Tree { multiplier: 1e10, steps: 3 };
+    let zcdp = DpEvent::Concentrated { rho: 1e-20, xi: 0.0 };
+    for event in [DpEvent::gaussian(1e9), tree, zcdp, DpEvent::gaussian(1e8).poisson(0.01)] {
+        let run = event.times(1 << 40).times(1 << 40);
+        for adjacency in [ADD, Adjacency::ZeroOut] {
+            let found = run.epsilon(adjacency, 1e-5);
+            assert!(matches!(found, Err(AccountingError::Releases | AccountingError::Unsupported { .. })), "{found:?}");
+        }
+    }
+    let twice = DpEvent::Compose(vec![(DpEvent::gaussian(1e9), 1 << 53); 2]);
+    assert_eq!(twice.epsilon(ADD, 1e-5), Err(AccountingError::Releases));
+}
+
+/// A loss so large that exponentials overflow is an error. It never costs 0.
+#[test]
+fn overflowing_losses_are_refused() {
+    for part in [
+        DpEvent::laplace(1e-200),
+        DpEvent::laplace(1e-308),
+        DpEvent::DiscreteGaussian { sigma: 1e-163, sensitivity: 1 },
+        DpEvent::DiscreteLaplace { parameter: 1e300, sensitivity: 100 },
+        DpEvent::Approximate { epsilon: 1e300, delta: 0.0 },
+    ] {
+        for run in
+            [part.clone(), DpEvent::Compose(vec![(DpEvent::gaussian(1.0), 1), (part.clone(), 1)]), part.poisson(0.5)]
+        {
+            assert!(run.epsilon(ADD, 1e-5).is_err() && run.epsilon_by_orders(ADD, 1e-5).is_err(), "{run:?}");
+            assert!(run.delta(ADD, 1.0).is_err(), "{run:?}");
+        }
+    }
+    for noise in [5e-324, 1e-308] {
+        let answer = DpEvent::RandomizedResponse { noise, buckets: 2 };
+        assert!(answer.epsilon(Adjacency::ZeroOut, 1e-5).is_err(), "{noise}");
+    }
+    // The ends of the ranges. Laplace: 1000 + 2 ln(1 − δ). An (ε, 0) release: ln(e^ε − δ(1 + e^ε)) = ε + ln(1 − δ).
+    for (run, truth) in [
+        (DpEvent::laplace(0.001), 1000.0 + 2.0 * (1.0f64 - 1e-5).ln()),
+        (DpEvent::Approximate { epsilon: 1000.0, delta: 0.0 }, 1000.0 + (1.0f64 - 1e-5).ln()),
+    ] {
+        let (low, high) = run.epsilon_bounds(ADD, 1e-5).unwrap();
+        assert!(low.unwrap() <= truth && truth <= high && high <= 1.005 * truth, "{run:?}: {low:?} {high}");
+    }
+}
+
+/// Much noise: sampling amplifies, so the δ at ε = 0 is at most that of one Gaussian with μ = √(10⁹)/10¹⁰, 1.26157e-6.
+#[test]
+fn lower_bounds_hold_for_much_noise() {
+    let run = DpEvent::gaussian(1e10).poisson(0.99).times(1_000_000_000);
+    let (low, high) = run.delta_bounds(ADD, 0.0).unwrap();
+    assert!(low.unwrap() <= 1.26157e-6 && low.unwrap() <= high, "{low:?} {high}");
+    let both = DpEvent::Compose(vec![(DpEvent::gaussian(1e10), 1_000_000_000), (DpEvent::laplace(1e9), 1)]);
+    let (low, _) = both.epsilon_bounds(ADD, 1e-7).unwrap();
+    assert!(low.unwrap() <= 4.64e-6, "{low:?}");
+}

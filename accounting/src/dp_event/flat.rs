@@ -15,6 +15,14 @@ use damper_core::numerics::up::{add_up, div_up, mul_up, next_down};
 
 /// The smallest rate. Below it, a multiple of `2^-53` is too far from the rate.
 const SMALLEST_RATE: f64 = 1e-13;
+/// The largest number of releases. Counts up to it have no rounding.
+const MOST_RELEASES: u64 = 1 << 53;
+/// The largest loss of a release with a list of losses. Beyond it exponentials overflow.
+const LARGEST_LOSS: f64 = 1000.0;
+/// The largest shift of a discrete Gaussian in units of σ, for the same reason.
+const FARTHEST_SHIFT: f64 = 100.0;
+/// The smallest noise of randomised response, for the same reason.
+const LEAST_RESPONSE: f64 = 1e-300;
 /// A bound on the relative rounding error of one term of a computed multiplier.
 const ROUNDED: f64 = 8.0 * f64::EPSILON;
 
@@ -45,6 +53,9 @@ impl Flat {
             bound,
         };
         flat.add(mechanism, 1)?;
+        if flat.releases.steps() > MOST_RELEASES {
+            return Err(AccountingError::Releases);
+        }
         Ok(flat)
     }
 
@@ -62,14 +73,14 @@ impl Flat {
             DpEvent::Gaussian { multiplier } => self.gaussian(Rate::ONE, *multiplier, times)?,
             DpEvent::Compose(all) => {
                 for (one, each) in all {
-                    self.add(one, times.saturating_mul(*each))?;
+                    self.add(one, product(times, *each)?)?;
                 }
             }
             DpEvent::Tree { multiplier, steps } => {
                 self.ordered(mechanism)?;
                 // A node for each bit of the number of steps.
                 let depth = u64::from(u64::BITS - steps.leading_zeros());
-                self.gaussian(Rate::ONE, *multiplier, times.saturating_mul(depth))?;
+                self.gaussian(Rate::ONE, *multiplier, product(times, depth)?)?;
             }
             DpEvent::Matrix { multiplier, sensitivity } => {
                 self.ordered(mechanism)?;
@@ -229,21 +240,30 @@ impl Flat {
         let is_replaced = self.adjacency == Adjacency::ReplaceOne;
         let shape = match *mechanism {
             DpEvent::Laplace { multiplier } => {
-                Shape::Laplace { scale: multiplied(multiplier)? / if is_replaced { 2.0 } else { 1.0 } }
+                let scale = multiplied(multiplier)? / if is_replaced { 2.0 } else { 1.0 };
+                let must_be = "at least 0.001, or 0.002 if a record is replaced";
+                in_range("noise_multiplier", multiplier, scale * LARGEST_LOSS >= 1.0, must_be)?;
+                Shape::Laplace { scale }
             }
             DpEvent::DiscreteLaplace { parameter, sensitivity } => {
-                in_range("noise_parameter", parameter, parameter > 0.0, "a finite number above 0")?;
-                Shape::DiscreteLaplace { parameter, shift: shift(sensitivity, is_replaced)? }
+                let shift = shift(sensitivity, is_replaced)?;
+                let holds = parameter > 0.0 && parameter * f64::from(shift) <= LARGEST_LOSS;
+                in_range("noise_parameter", parameter, holds, "above 0, and at most 1000 over the largest shift")?;
+                Shape::DiscreteLaplace { parameter, shift }
             }
             DpEvent::DiscreteGaussian { sigma, sensitivity } => {
                 in_range("sigma", sigma, sigma > 0.0, "a finite number above 0")?;
                 if sigma > LARGEST_LISTED {
                     return self.large_discrete(sigma, sensitivity, rate, times);
                 }
-                Shape::DiscreteGaussian { sigma, shift: shift(sensitivity, is_replaced)? }
+                let shift = shift(sensitivity, is_replaced)?;
+                let holds = f64::from(shift) <= FARTHEST_SHIFT * sigma;
+                in_range("sigma", sigma, holds, "at least a hundredth of the largest shift")?;
+                Shape::DiscreteGaussian { sigma, shift }
             }
             DpEvent::RandomizedResponse { noise, buckets } => {
-                in_range("noise_parameter", noise, (0.0..=1.0).contains(&noise), "at least 0 and at most 1")?;
+                let holds = noise == 0.0 || (LEAST_RESPONSE..=1.0).contains(&noise);
+                in_range("noise_parameter", noise, holds, "0, or at least 1e-300 and at most 1")?;
                 if self.adjacency == Adjacency::AddOrRemove {
                     let adjacency = self.adjacency;
                     return Err(AccountingError::Unsupported { mechanism: mechanism.name(), of: "", adjacency });
@@ -251,11 +271,14 @@ impl Flat {
                 if buckets <= 1 || noise == 1.0 {
                     return Ok(());
                 }
-                self.is_private &= noise > 0.0;
-                Shape::Response { noise: noise.max(f64::MIN_POSITIVE), buckets, blank: !is_replaced }
+                if noise == 0.0 {
+                    self.is_private = false;
+                    return Ok(());
+                }
+                Shape::Response { noise, buckets, blank: !is_replaced }
             }
             DpEvent::Approximate { epsilon, delta } => {
-                in_range("epsilon", epsilon, epsilon >= 0.0, "a finite number of at least 0")?;
+                in_range("epsilon", epsilon, (0.0..=LARGEST_LOSS).contains(&epsilon), "at least 0 and at most 1000")?;
                 in_range("delta", delta, (0.0..1.0).contains(&delta), "at least 0 and below 1")?;
                 Shape::Approximate { epsilon, delta }
             }
@@ -347,6 +370,11 @@ fn shift(sensitivity: u32, is_replaced: bool) -> Result<u32, AccountingError> {
     let most = if is_replaced { LARGEST_SHIFT / 2 } else { LARGEST_SHIFT };
     in_range("sensitivity", f64::from(sensitivity), (1..=most).contains(&sensitivity), "from 1 to 32768")?;
     Ok(if is_replaced { 2 * sensitivity } else { sensitivity })
+}
+
+/// A number of releases.
+fn product(times: u64, each: u64) -> Result<u64, AccountingError> {
+    times.checked_mul(each).filter(|all| *all <= MOST_RELEASES).ok_or(AccountingError::Releases)
 }
 
 fn multiplied(multiplier: f64) -> Result<f64, AccountingError> {

@@ -146,7 +146,9 @@ impl Question {
                 if event.multiplier() > LARGEST { SampledGaussian::new(event.rate(), LARGEST) } else { Ok(*event) };
             (event.unwrap_or(events[0].0), *times)
         };
-        let capped: Vec<_> = events.iter().map(capped).collect();
+        // Less noise costs more, so a lower bound leaves such events out.
+        let is_counted = |(event, _): &&(SampledGaussian, u64)| bound == Bound::Upper || event.multiplier() <= LARGEST;
+        let capped: Vec<_> = events.iter().filter(is_counted).map(capped).collect();
         let every = events.iter().map(|(_, times)| *times).chain(parts.iter().map(|(_, times)| *times));
         let times: f64 = every.map(|times| times as f64).sum();
         // For a δ close to the smallest float, the share underflows. No bound is found for it, but the number of nodes
@@ -253,6 +255,9 @@ impl Question {
         if self.is_too_small() {
             return None;
         }
+        if self.is_empty() {
+            return Some(0.0);
+        }
         let all = self.losses(self.spacing());
         let counts = self.counts();
         let mut found = match self.bound {
@@ -286,6 +291,11 @@ impl Question {
             found.epsilon = found.epsilon.max(whole);
         }
         Some(found.epsilon)
+    }
+
+    /// Returns true if nothing is released.
+    fn is_empty(&self) -> bool {
+        self.events.knots.is_empty() && self.parts.is_empty()
     }
 
     /// Returns true if the noise is so small that no bound is computed.
@@ -393,7 +403,9 @@ impl Question {
         let moments = chernoff(composed.ln_moment + composed.ln_slack, aim.tilt, self.delta - beyond) * (1.0 + 1e-14);
         let window = Window { tilt: aim.tilt, step, top, folded: 0.0 };
         let found = composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(f64::INFINITY);
-        Some(found.min(moments).max(0.0)).filter(|epsilon| epsilon.is_finite())
+        // A `min` would drop a NaN.
+        let is_known = !found.is_nan() && !moments.is_nan();
+        Some(found.min(moments).max(0.0)).filter(|epsilon| is_known && epsilon.is_finite())
     }
 
     /// The longest transform for this number of parts.

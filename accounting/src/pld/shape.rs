@@ -116,8 +116,10 @@ impl Shape {
         let both = [Direction::Remove, Direction::Add].map(|direction| draw::upper_pld(&nodes, rate, direction));
         orders.map(|order| {
             let at = |losses: &Losses| losses.tilted(order - 1.0).ln_moment / (order - 1.0);
-            // The sum has at most some ten thousand terms.
-            (at(&both[0]).max(at(&both[1])) * (1.0 + 1e-11) + 1e-11).max(0.0)
+            // The sum has at most some ten thousand terms. A `max` would drop a NaN.
+            let [one, other] = [at(&both[0]), at(&both[1])];
+            let larger = if one >= other { one } else { other };
+            if one.is_nan() || other.is_nan() { f64::INFINITY } else { (larger * (1.0 + 1e-11) + 1e-11).max(0.0) }
         })
     }
 }

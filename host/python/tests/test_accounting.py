@@ -64,6 +64,12 @@ def test_calibrate_any_value():
         acc.calibrate(lambda noise: dp_sgd(noise / 0), low=0.1, high=1, **budget)
 
 
+def test_a_first_record_may_be_drawn():
+    # Nothing is truncated: the neighbour of no records has one.
+    alone = acc.epsilon(acc.PoissonSampled(0.5, acc.Gaussian(1.0)), 1e-5)
+    assert acc.epsilon(acc.TruncatedSubsampledGaussian(0, 0.5, 5, 1.0), 1e-5) == pytest.approx(alone, rel=0.01)
+
+
 def test_wrong_values_are_named():
     for event, neighbours, problem in [
         (acc.Gaussian(-1.0), "add-or-remove", "noise_multiplier -1"),
@@ -71,6 +77,11 @@ def test_wrong_values_are_named():
         (acc.SampledWithoutReplacement(10, 2, acc.Gaussian(1.0)), "zero-out", "fixed size: has no proved bound under zero-out"),
         (acc.SingleEpochTreeAggregation(1.0, 8), "add-or-remove", "tree of sums: has no proved bound under add-or-remove"),
         (acc.Gaussian(1.0), "near", "neighbours near"),
+        (acc.SelfComposed(acc.Gaussian(1.0), -1), "add-or-remove", "count -1: give an integer"),
+        (acc.SelfComposed(acc.Gaussian(1.0), 1.5), "add-or-remove", "count 1.5: give an integer"),
+        (acc.SelfComposed(acc.SelfComposed(acc.Gaussian(1e9), 2**40), 2**40), "add-or-remove", "more than 2.53 releases"),
+        (acc.Laplace(1e-300), "add-or-remove", "noise_multiplier 0.*at least 0.001"),
+        (acc.RepeatAndSelect(acc.Gaussian(1.0), 1e300, 1.0), "add-or-remove", "a mean from 1 to 1e9"),
     ]:
         with pytest.raises(damper.Error, match=problem):
             acc.epsilon(event, 1e-5, neighbours=neighbours)

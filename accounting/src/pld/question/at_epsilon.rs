@@ -23,7 +23,7 @@ const LOST: f64 = 2e-4;
 impl Question {
     /// Returns an approximate `ln δ` at `epsilon`, by Chernoff's bound.
     pub(in super::super) fn ln_delta_guess(&self, epsilon: f64) -> Option<f64> {
-        if self.is_too_small() {
+        if self.is_too_small() || self.is_empty() {
             return None;
         }
         let losses = self.losses(COARSE);
@@ -35,6 +35,9 @@ impl Question {
         let trivial = if self.bound == Bound::Upper { 1.0 } else { 0.0 };
         if self.is_too_small() {
             return trivial;
+        }
+        if self.is_empty() {
+            return 0.0;
         }
         let counts = self.counts();
         let all = self.losses(self.spacing());

@@ -16,6 +16,7 @@ Neighbours differ in one record: `"add-or-remove"`, `"replace-one"` (a sum moves
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -167,7 +168,8 @@ class SingleEpochTreeAggregation(Event):
     step_counts: int | Sequence[int] = 1
 
     def _parts(self):
-        counts = [self.step_counts] if isinstance(self.step_counts, int) else list(self.step_counts)
+        given = self.step_counts
+        counts = [_count("step_counts", one) for one in (given if isinstance(given, Iterable) else [given])]
         return _noise(self.noise_multiplier, "tree", self.noise_multiplier, max(counts, default=0))
 
 
@@ -208,7 +210,8 @@ class SampledWithoutReplacement(Event):
     event: Event
 
     def _parts(self):
-        return "fixed-size", self.sample_size, self.source_dataset_size, _native(self.event)
+        sizes = _count("sample_size", self.sample_size), _count("source_dataset_size", self.source_dataset_size)
+        return "fixed-size", *sizes, _native(self.event)
 
 
 @dataclass(frozen=True)
@@ -222,9 +225,11 @@ class TruncatedSubsampledGaussian(Event):
     noise_multiplier: float
 
     def _parts(self):
-        if 0 in (self.dataset_size, self.truncated_batch_size):
+        size = _count("dataset_size", self.dataset_size)
+        most = _count("truncated_batch_size", self.truncated_batch_size)
+        if most == 0:
             return NoOp()._parts()
-        sizes = self.dataset_size, self.sampling_probability, self.truncated_batch_size
+        sizes = size, self.sampling_probability, most
         return _noise(self.noise_multiplier, "truncated-poisson", *sizes, self.noise_multiplier)
 
 
@@ -236,7 +241,7 @@ class SelfComposed(Event):
     count: int
 
     def _parts(self):
-        return "compose", [(_native(self.event), self.count)]
+        return "compose", [(_native(self.event), _count("count", self.count))]
 
 
 @dataclass(frozen=True)
@@ -433,14 +438,25 @@ def _noise(noise: float, *parts: Any) -> tuple[Any, ...]:
     return NonPrivate()._parts() if noise == 0 else parts
 
 
+def _count(name: str, value: Any) -> int:
+    """A number of records or releases."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = int(value) if isinstance(value, float) and value.is_integer() else -1
+    if not 0 <= number <= 2**53:
+        raise Error(f"{name} {value}: give an integer from 0 to 2^53")
+    return number
+
+
 #: Decimals of a distribution's parameters.
 _SCALE = 1_000_000
 
 
 def _candidates(mean: float, shape: float) -> str:
     """The distribution of the number of runs, with its parameter rounded to more runs."""
-    if not (mean >= 1 and shape >= 0):
-        raise Error(f"mean {mean}, shape {shape}: give a mean of at least 1 and a shape of at least 0")
+    if not (1 <= mean <= 1e9 and shape >= 0):
+        raise Error(f"mean {mean}, shape {shape}: give a mean from 1 to 1e9 and a shape of at least 0")
     if shape == math.inf:
         return f"poisson:{math.ceil(mean * _SCALE) / _SCALE:.6f}"
     if shape > 1 or round(shape * _SCALE) != shape * _SCALE:

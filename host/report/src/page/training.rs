@@ -117,11 +117,11 @@ mod tests {
     // A rounded label is never below ε, and lies at the step of its ε.
     #[test]
     fn labels_round_epsilon_up() {
-        let epsilons: Vec<(u64, f64)> = (0..25).map(|at| (4 * at, 0.111 * at as f64)).collect();
+        let epsilons: Vec<(u64, f64)> = (0..25).map(|at| (4 * at, 0.125 * at as f64)).collect();
         let found = plot(&curves(&[(4, Some(0.1)), (80, Some(0.9))], &epsilons)).unwrap();
         let labels = found.along.unwrap().1;
-        assert_eq!(labels.first(), Some(&(4.0, "0.12".into())));
-        assert_eq!(labels.last(), Some(&(80.0, "2.22".into())));
+        assert_eq!(labels.first(), Some(&(4.0, "0.13".into())));
+        assert_eq!(labels.last(), Some(&(80.0, "2.50".into())));
         assert_eq!(labels.len(), 5);
         assert_eq!([short(99.991), short(123.4)], ["100.00", "124"]);
     }
