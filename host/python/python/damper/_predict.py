@@ -93,7 +93,14 @@ def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
     label = known.get("label")
     if _frames.is_frame(data) and label is not None:
         data = data.drop(columns=[one for one in data.columns if str(one) in ([label] if isinstance(label, str) else label)])
-    read = read_again(known, data, "X", wants_labels=False)
+    if isinstance(data, tuple) and len(data) > 1:
+        if len(data) > len(known["inputs"]):
+            raise Error(f"X: gives {len(data)} arrays where the model takes {', '.join(known['inputs'])}")
+        data = dict(zip(known["inputs"], data))
+    read = read_again(known, data, "X", wants_labels=False, drops=False)
+    for input_name, value in read.inputs.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise Error(f"X, input '{input_name}': has missing values, or numbers that are not finite; leave such rows out")
     outputs = _computed(file, _prepared(read.inputs, file, settings))
     if kind == "output":
         return outputs if len(outputs) > 1 else next(iter(outputs.values()))
@@ -153,7 +160,9 @@ def _session(file: pathlib.Path) -> Any:
 
 
 def _prepared(inputs: dict[str, np.ndarray], file: pathlib.Path, settings: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Scales floats by the constants of the run, public or released, as in training."""
+    """Moves channels to the front and scales floats by the constants of the run, public or released, as in training."""
+    if settings.get("layout") == "nhwc":
+        inputs = {name: np.moveaxis(value, -1, 1) if value.ndim > 3 else value for name, value in inputs.items()}
     _, metadata = _damper.read_model(file)
     text = metadata.get("damper.normalize", settings.get("normalize"))
     if text is None:

@@ -221,9 +221,6 @@ class Settings(TypedDict, total=False):
     normalize: Value | Sequence[Value] | None
     """Public mean and standard deviation: every feature becomes (x - MEAN) / STD. Bytes are divided by 255 first. For values of
     each channel or column: MEAN,MEAN,..:STD,STD,.."""
-    layout: Value | Sequence[Value] | None
-    """Axis of the channels in arrays: `nchw` is the axis after the samples, `nhwc` is the last axis, and is moved [default:
-    nchw]."""
     on_bad_row: Value | Sequence[Value] | None
     """Action for a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
     than 1 % of the rows are such [default: error]."""
