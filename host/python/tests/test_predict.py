@@ -190,7 +190,17 @@ def test_runs_of_estimators():
     assert model.run_.evaluate(X, Y).accuracy == pytest.approx(model.score(X, Y))
 
 
+def test_errors_of_figures_are_of_the_samples():
+    run = fit(nn.Linear(12, 1), (X, np.abs(X[:, :1]) + 1), loss=lambda z, y: (z - y.log()).square().mean(1))
+    with pytest.raises(damper.Error, match="data: the mean loss of these samples is infinite, not a number") as raised:
+        run.evaluate(X, np.abs(X[:, :1]) * 0 - 1)
+    assert "run" not in str(raised.value) and "lr" not in str(raised.value).split()
+
+
 def test_wrong_samples_are_errors():
+    for name, value in {"model": "mlp:3", "parameter": ["0.weight"], "json": True, "classes": 3}.items():
+        with pytest.raises(damper.Error, match=f"{name}: "):
+            fit(mlp(), TRAIN, **{name: value})
     run = fit(mlp(), TRAIN)
     with pytest.raises(damper.Error, match=r"X: .*\[N, 5\]"):
         run.predict(X[:, :5])

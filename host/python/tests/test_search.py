@@ -43,6 +43,15 @@ def test_a_private_search_is_charged_as_a_whole():
     assert found.run.evaluate(*SETTINGS["test"]).accuracy == pytest.approx((expected[240:].argmax(1) == Y[240:]).mean())
 
 
+def test_the_model_of_a_search_is_finished():
+    found = quiet(damper.tune, mlp(), DATA, {"lr": [0.2, 1.0], "optimizer": "momentum"}, epsilon=4)
+    assert found.run.finished and damper.Run(found.run.path).finished and found.run.details["finished"]
+    assert "unfinished" not in repr(found.run) and found.settings["lr"] in (0.2, 1.0)
+    assert "momentum" in str(found.comparison.details["methods"])
+    with pytest.raises(damper.Error, match="of a search, whose report is compare.html"):
+        found.run.report()
+
+
 def test_wrong_searches_are_errors(tmp_path):
     with pytest.raises(damper.Error, match="search: give lists"):
         quiet(damper.tune, mlp(), DATA, {"lr": [1.0]}, epsilon=4)

@@ -39,6 +39,9 @@ IGNORED = "# The folder checkpoint of a run is as secret as the data.\n*\n"
 # Arguments with file names, which are resolved here.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
 
+# Settings of the command that follow from the module.
+SET_HERE = ("model", "parameter", "json", "resume")
+
 
 class PrivacyWarning(UserWarning):
     """Warning of the command."""
@@ -176,6 +179,9 @@ def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter:
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
     if settings.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
+    for name in SET_HERE:
+        if settings.get(name) is not None:
+            raise Error(f"{name}: damper sets it for the module that was given; leave it out")
     if settings.get("layout") not in (None, "nchw"):
         raise Error("layout: is for files of the command; give arrays with the channels on axis 1, as by np.moveaxis(X, -1, 1)")
     if settings.get("fix"):

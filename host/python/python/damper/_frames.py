@@ -66,6 +66,8 @@ def of_options(options: dict[str, Any], label: Any) -> Reading:
     column = options.pop("label_column", None)
     if label is not None and column is not None:
         raise Error("label, label_column: give one of them")
+    if isinstance(options.get("classes"), (int, np.integer)):
+        raise Error("classes: a number is for networks by name; give the names of the classes, or leave it out: the module's outputs are the classes")
     # Text without a comma is a file of names, which the command reads.
     is_file = isinstance(options.get("classes"), str) and "," not in options["classes"]
     classes = None if is_file else options.pop("classes", None)

@@ -54,11 +54,21 @@ def evaluate(folder: pathlib.Path, data: Any) -> Evaluation:
     use_onnxruntime()
     with tempfile.TemporaryDirectory() as temporary:
         settings = {**_of_evaluation(folder, file), "out": str(pathlib.Path(temporary) / "run")}
-        answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
+        try:
+            answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
+        except Error as error:
+            raise _of_samples(error) from None
     if interrupted:
         raise KeyboardInterrupt
     found = json.loads(answer)
     return Evaluation(found["test_loss"], found["test_accuracy"], len(next(iter(read.inputs.values()))))
+
+
+def _of_samples(error: Error) -> Error:
+    """Returns the error without its parts on the run that computes the figures, and on the settings of its step."""
+    if "the held-out loss is" in str(error):
+        return Error("data: the mean loss of these samples is infinite, not a number or beyond 1.8e19; correct the samples or the labels")
+    return Error(str(error).split("; the run, which is not private,")[0])
 
 
 def _zeros(like: np.ndarray, rows: int) -> np.ndarray:

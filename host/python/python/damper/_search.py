@@ -134,7 +134,7 @@ def tune(
     own = {
         "epsilon": epsilon,
         "seeds": 1,
-        "method": {METHOD: {name: list(values) for name, values in search.items()}},
+        "method": {METHOD: {name: list(values) if isinstance(values, (list, tuple)) else values for name, values in search.items()}},
         "tune_private": candidates,
     }
     settings = dict(given)
