@@ -315,7 +315,7 @@ def fit_network(settings: dict[str, Any], features: Any, labels: Any, out: str |
     """Trains a network by name, `settings["model"]`, on arrays, and returns the run. It keeps no state to resume from."""
     settings = {"data": "memory:train", "no_checkpoint": True, **settings}
     if settings.get("budget") is not None and settings.get("test") is None:
-        settings.setdefault("samples", len(features))
+        settings.setdefault("samples", settings.get("dataset_size") or len(features))
     _resolve(settings)
     with _folder(out) as folder:
         return _called({**settings, "out": str(folder)}, (([("x", features)], labels), None), folder, progress)
