@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Callable
 
@@ -150,8 +151,6 @@ def _tensors(value: Any) -> list[Any]:
 
 def _is_of_torch() -> bool:
     """Returns true if a function of PyTorch reads the values. Its own branches only check arguments."""
-    import os
-
     import torch
 
     folder = os.path.dirname(torch.__file__) + os.sep
