@@ -21,15 +21,15 @@ class WandbLogger(damper.Callback):
     def on_step(self, event):
         # ε of the first `by_step` steps. It is None without privacy.
         if event.epsilon is not None:
-            self.run.log({"epsilon": event.epsilon, "step": event.step})
+            self.run.log({"epsilon": event.epsilon, "step": event.step, "kind": event.kind})
 
     def on_evaluate(self, event):
         group = "held_out_not_covered_by_epsilon" if event.test_metrics == "exact" else "held_out"
         figures = {"loss": event.loss, "accuracy": event.accuracy}
-        self.run.log({f"{group}/{name}": value for name, value in figures.items() if value is not None} | {"step": event.step})
+        self.run.log({f"{group}/{name}": value for name, value in figures.items() if value is not None} | {"step": event.step, "kind": event.kind})
 
     def on_end(self, run):
-        self.run.summary.update({"finished": run.finished, "steps": run.steps, "not_private": run.not_private})
+        self.run.summary.update({"finished": run.finished, "steps": run.steps, "not_private": run.not_private, "simulation": run.simulation})
         if not run.not_private:
             self.run.summary.update({"epsilon": run.epsilon, "delta": run.delta, "noise_multiplier": run.noise_multiplier})
         self.run.finish()

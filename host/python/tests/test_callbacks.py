@@ -1,5 +1,6 @@
 """Callbacks: their events, their privacy, and a run that a callback ends."""
 
+import math
 import warnings
 
 import damper
@@ -51,14 +52,16 @@ def test_events_are_those_of_the_run(metrics):
     assert {one.test_metrics for one in kept.evaluations} == {metrics}
     assert kept.steps[-1].step == kept.steps[-1].steps == run.steps
     assert kept.steps[-1].by_step == run.steps and kept.steps[-1].epsilon <= run.epsilon * (1 + 1e-9)
-    assert [one.step for one in kept.steps] == sorted({one.step for one in kept.steps})
-    assert kept.runs == [run] and kept.runs[0].finished
+    # The first steps at or after each twentieth of the plan, whatever the time of a step.
+    assert [one.step for one in kept.steps] == sorted({math.ceil(part * run.steps / 20) for part in range(1, 21)})
+    assert {one.kind for one in kept.steps + kept.evaluations} == {"private"}
+    assert [one.path for one in kept.runs] == [run.path] and kept.runs[0].finished
 
 
 def test_values_are_released_or_public(monkeypatch):
     # The command's events with the fields that callbacks get, and no other.
-    assert set(damper.StepEvent.__annotations__) == {"step", "steps", "epsilon", "by_step"}
-    assert set(damper.EvaluateEvent.__annotations__) == {"step", "epoch", "epsilon", "loss", "accuracy", "test_metrics"}
+    assert set(damper.StepEvent.__annotations__) == {"step", "steps", "epsilon", "by_step", "kind"}
+    assert set(damper.EvaluateEvent.__annotations__) == {"step", "epoch", "epsilon", "loss", "accuracy", "test_metrics", "kind"}
     texts = []
 
     class Dump:
@@ -66,14 +69,14 @@ def test_values_are_released_or_public(monkeypatch):
             texts.append(repr(event))
 
         def on_end(self, run):
-            texts.append(repr(run))
+            texts.append(repr(vars(run)))
 
     # Labels of one class alone give a warning about rows.
     run = fit(Dump(), test=None, eval_every=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = damper.fit(mlp(), (DATA[0], DATA[1] * 0), callbacks=[Dump()], **QUICK)
-    assert run.data_warnings and not any("label" in text for text in texts)
+    assert run.data_warnings and not any("every training row" in text for text in texts)
 
 
 def test_steps_are_charged_before_callbacks_hear_of_them():
@@ -112,8 +115,9 @@ def test_a_failing_callback_ends_the_run_which_goes_on():
     resumed = damper.resume("run", DATA, TEST, callbacks=[kept], progress=False)
     assert resumed.details["params_digest"] == whole.details["params_digest"]
     # Its bounds on epsilon are composed in other parts.
-    assert kept.runs == [resumed] and [(step, *rest) for step, _, _, *rest in of_history(resumed)] == [(step, *rest) for step, _, _, *rest in of_history(whole)]
+    assert [one.path for one in kept.runs] == [resumed.path] and [(step, *rest) for step, _, _, *rest in of_history(resumed)] == [(step, *rest) for step, _, _, *rest in of_history(whole)]
     assert of_events(other.evaluations + kept.evaluations) == of_history(resumed)
+    assert {one.kind for one in failing.steps + kept.steps + kept.evaluations} == {"simulation"}
 
 
 def test_interrupts_end_with_the_run():
@@ -125,7 +129,7 @@ def test_interrupts_end_with_the_run():
     with pytest.raises(damper.Interrupted) as raised:
         fit(kept, Stop(), out="run")
     (run,) = kept.runs
-    assert run is raised.value.run and not run.finished and run.steps >= kept.steps[-1].step
+    assert run.path == raised.value.run.path and not run.finished and run.steps >= kept.steps[-1].step
 
 
 def test_baselines_have_no_epsilon():
@@ -135,6 +139,7 @@ def test_baselines_have_no_epsilon():
         warnings.simplefilter("ignore")
         damper.fit(mlp(), DATA, test=TEST, callbacks=[kept], **settings)
     assert {one.epsilon for one in kept.steps} == {one.epsilon for one in kept.evaluations} == {None}
+    assert {one.kind for one in kept.steps + kept.evaluations} == {"not private"}
 
 
 def test_other_objects_are_refused():

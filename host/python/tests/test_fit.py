@@ -87,9 +87,8 @@ def test_a_budget_is_enough(capfd):
     module = mlp()
     run = damper.fit(module, (x, y), epsilon=3)
     said = capfd.readouterr().err
-    lr = 16 / math.sqrt(sum(value.numel() for value in module.parameters())) / math.sqrt(100)
-    # The rule of docs/command.md for 400 samples: 8 * 20 of them in a step, and 40 * 400 / 160 = 100 steps.
-    for default in ("delta=1e-5", "batch_size=160", "epochs=40", "clip=0.1", "optimizer=adam", f"lr={lr:.2g}"):
+    # The rule of docs/command.md for 400 samples: 8 * 20 of them in a step, 40 * 400 / 160 = 100 steps, and lr 0.4 / sqrt(100).
+    for default in ("delta=1e-5", "batch_size=160", "epochs=40", "clip=1", "optimizer=adam", "lr=0.04"):
         assert f"default: {default}: " in said, said
     assert run.steps == 100 and 2.9 < run.epsilon <= 3
 

@@ -134,6 +134,77 @@ def test_losses_that_mix_samples_are_refused(loss, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def if_any(z, y):
+    loss = cross_entropy(z, y)
+    if (y == 2).any():
+        loss = loss * 10
+    return loss
+
+
+def if_largest(z, y):
+    return cross_entropy(z, y) * (3 if y.max() > 1 else 1)
+
+
+def of_item(z, y):
+    return cross_entropy(z, y) * (1 + float(z.detach().abs().sum()))
+
+
+def of_numpy(z, y):
+    return cross_entropy(z, y) * float(np.asarray(z.detach())[0, 0] > 0)
+
+
+def of_a_changed_tensor(z, y):
+    seen = torch.zeros(3)
+    seen[y] = 1
+    return cross_entropy(z, y) * (2 if seen.sum() == 3 else 1)
+
+
+@pytest.mark.parametrize("loss", [if_any, if_largest, of_item, of_numpy, of_a_changed_tensor], ids=lambda one: one.__name__)
+def test_losses_that_branch_on_values_are_refused(loss):
+    with pytest.raises(damper.Error, match=f"loss: {loss.__name__} branches on values .*torch.where"):
+        fit(loss)
+
+
+def test_losses_of_the_size_of_a_batch_are_refused():
+    with pytest.raises(damper.Error, match="mixes samples"):
+        fit(lambda z, y: cross_entropy(z, y) * (2 if len(z) > 8 else 1))
+
+
+def test_branches_on_constants_and_of_torch_are_no_error():
+    weights = torch.tensor([1.0, 2.0, 0.5])
+    module = mlp()
+
+    def weighted(z, y):
+        return cross_entropy(z, y) * (weights[y] if weights.sum() > 0 else 1)
+
+    _, found = full_step(module, (X, Y), weighted)
+    expected = nn.CrossEntropyLoss(weight=weights, reduction="none")(module(torch.from_numpy(X)), torch.from_numpy(Y)).mean()
+    for name, grad in zip(dict(module.named_parameters()), torch.autograd.grad(expected, list(module.parameters()))):
+        assert np.allclose(found[name], grad.numpy(), atol=1e-5), name
+    # gaussian_nll_loss has a branch of its own.
+    assert fit(lambda z, y: F.gaussian_nll_loss(z, y, torch.ones_like(z) + y * y, reduction="none").mean(1), VALUES).finished
+
+
+def test_losses_of_parameters_are_refused():
+    module = mlp()
+    for captured in (module[0].weight, nn.Parameter(torch.ones(3))):
+        with pytest.raises(damper.Error, match="loss: <lambda> depends on a tensor with requires_grad"):
+            fit(lambda z, y: cross_entropy(z, y) + captured.square().sum(), module=module)
+    module[0].requires_grad_(False)
+    assert fit(lambda z, y: cross_entropy(z, y) + module[0].weight.square().sum(), module=module).finished
+
+
+def test_losses_that_are_not_finite_everywhere():
+    positive, unit = np.abs(VALUES) + 0.1, 1 / (1 + np.exp(-VALUES))
+    assert fit(lambda z, y: (z - y.log()).square().mean(1), positive).finished
+    assert fit(lambda z, y: (z - torch.logit(y)).square().mean(1), unit).finished
+    for y, loss in ((positive, lambda z, y: (z - y.log()).mean().expand(len(z))), (unit, lambda z, y: (z - torch.logit(y)).mean().expand(len(z)))):
+        with pytest.raises(damper.Error, match="mixes samples"):
+            fit(loss, y)
+    with pytest.raises(damper.Error, match="is not finite for synthetic outputs"):
+        fit(lambda z, y: z.sum(1) * (-1 - y.square().sum(1)).sqrt(), VALUES)
+
+
 def test_other_functions_are_refused():
     class Weighted(nn.Module):
         def __init__(self):

@@ -4,9 +4,11 @@ import warnings
 
 import damper
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from conftest import QUICK, mlp, separable
+from damper import _damper
 from torch import nn
 
 X, Y = separable(500)
@@ -118,13 +120,87 @@ def test_frames_by_name():
         run.predict(rest[["city"]])
 
 
+def test_arrays_take_the_constants_of_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0] * 10 + 40, "city": np.where(X[:, 1] > 0, "Oslo", "Rome"), "level": X[:, 2]})
+    settings = {"categories": {"city": ["Oslo", "Rome"]}, "scale": {"age": (40, 15)}}
+    run = fit(nn.Linear(4, 3), (frame, Y), **settings)
+    plain = np.column_stack([frame["age"], frame["city"] == "Oslo", frame["city"] == "Rome", frame["level"]]).astype("float32")
+    scaled = plain.copy()
+    scaled[:, 0] = (plain[:, 0] - 40) / 15
+    expected = own(run, nn.Linear(4, 3), scaled)
+    assert np.allclose(run.predict(frame), expected, atol=1e-5)
+    assert np.allclose(run.predict(plain), expected, atol=1e-5)
+    assert run.evaluate(plain, Y).loss == pytest.approx(run.evaluate(frame, Y).loss, rel=1e-5)
+    # The held-out samples of a run too.
+    tested = fit(nn.Linear(4, 3), (frame, Y), test=(plain[:100], Y[:100] + 0), **settings)
+    assert tested.loss == pytest.approx(tested.evaluate(frame[:100], Y[:100]).loss, rel=1e-5)
+    with pytest.raises(damper.Error, match="X: .*give a DataFrame"):
+        run.predict(plain[:, :3])
+    for bad, match in ((float("nan"), "not finite"), (float("inf"), "not finite")):
+        with pytest.raises(damper.Error, match=match):
+            run.predict(np.where(plain == plain[3, 0], np.float32(bad), plain))
+        with pytest.raises(damper.Error, match=match):
+            run.predict(frame.assign(age=frame["age"].where(frame.index != 3, bad)))
+    for city, match in (("Bonn", "'city': has a value that is not in its public list"), (None, "missing values")):
+        with pytest.raises(damper.Error, match=match):
+            run.predict(frame.assign(city=frame["city"].where(frame.index != 3, city)))
+
+
+def test_inputs_by_place():
+    class Sum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(12, 3), nn.Linear(2, 3)
+
+        def forward(self, first, second):
+            return self.one(first) + self.two(second)
+
+    module, other = Sum(), X[:, :2] * 3
+    run = fit(module, ((X, other), Y))
+    run.load_into(module)
+    expected = module(torch.from_numpy(X), torch.from_numpy(other)).detach().numpy()
+    assert np.allclose(run.predict((X, other)), expected, atol=1e-5)
+    with pytest.raises(damper.Error, match="X: gives 3 arrays where the model takes first, second"):
+        run.predict((X, other, Y))
+
+
+def test_channels_at_the_end(tmp_path):
+    images = np.random.default_rng(0).standard_normal((60, 4, 4, 4)).astype("float32")
+    labels = (images[:, 0, 0, 0] > 0).astype("int64")
+    module = nn.Sequential(nn.Conv2d(4, 2, 2), nn.Flatten(), nn.Linear(18, 2))
+    with pytest.raises(damper.Error, match="layout: is for files"):
+        fit(module, (images, labels), layout="nhwc")
+    # A run of the command, on files.
+    run = fit(module, (images, labels), batch_size=16)
+    np.savez(tmp_path / "train.npz", x=np.moveaxis(images, 1, -1), y=labels)
+    given = {"model": str(run.save(tmp_path / "model.onnx")), "data": f"npz:{tmp_path / 'train.npz'}", "out": str(tmp_path / "run")}
+    given |= {"layout": "nhwc", "loss": "softmax-cross-entropy", "normalize": "0.5,0.1,0.2,0.3:2,1,3,4", "json": True}
+    _damper.call("train", [], {**given, **{name: value for name, value in QUICK.items() if name != "progress"}, "batch_size": 16}, lambda _: None)
+    run = damper.Run(tmp_path / "run")
+    session = onnxruntime.InferenceSession(run.path / "model.onnx", providers=["CPUExecutionProvider"])
+    means, stds = (np.float32(one).reshape(4, 1, 1) for one in ([0.5, 0.1, 0.2, 0.3], [2, 1, 3, 4]))
+    expected = session.run(None, {session.get_inputs()[0].name: (images - means) / stds})[0]
+    assert np.allclose(run.predict(np.moveaxis(images, 1, -1)), expected, atol=1e-5)
+
+
 def test_runs_of_estimators():
     model = damper.Classifier("mlp:8", noise_multiplier=1, batch_size=64, epochs=1, classes=[0, 1, 2], normalize=(0, 2)).fit(X, Y)
     assert (model.run_.predict(X, kind="class") == model.predict(X)).all()
     assert model.run_.evaluate(X, Y).accuracy == pytest.approx(model.score(X, Y))
 
 
+def test_errors_of_figures_are_of_the_samples():
+    run = fit(nn.Linear(12, 1), (X, np.abs(X[:, :1]) + 1), loss=lambda z, y: (z - y.log()).square().mean(1))
+    with pytest.raises(damper.Error, match="data: the mean loss of these samples is infinite, not a number") as raised:
+        run.evaluate(X, np.abs(X[:, :1]) * 0 - 1)
+    assert "run" not in str(raised.value) and "lr" not in str(raised.value).split()
+
+
 def test_wrong_samples_are_errors():
+    for name, value in {"model": "mlp:3", "parameter": ["0.weight"], "json": True, "classes": 3}.items():
+        with pytest.raises(damper.Error, match=f"{name}: "):
+            fit(mlp(), TRAIN, **{name: value})
     run = fit(mlp(), TRAIN)
     with pytest.raises(damper.Error, match=r"X: .*\[N, 5\]"):
         run.predict(X[:, :5])

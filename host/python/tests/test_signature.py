@@ -1,6 +1,7 @@
 """The signature of damper.fit: all settings, with types and descriptions, from those of the command."""
 
 import inspect
+import shutil
 import subprocess
 import sys
 import warnings
@@ -60,10 +61,14 @@ def test_type_checkers_know_settings(tmp_path):
         "damper.fit(None, None, epsilonn=3)\n"
         "damper.fit(None, None, test_metrics='noisy')\n"
     )
-    folder = str(Path(damper.__file__).parent.parent)
+    # A copy of the package alone: mypy refuses the other packages of an environment as sources.
+    package = Path(damper.__file__).parent
+    shutil.copytree(package, tmp_path / "sources" / "damper", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    assert (package / "py.typed").is_file()
     options = ["--no-incremental", "--no-site-packages", "--follow-imports=silent", "--ignore-missing-imports", f"--cache-dir={tmp_path}"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MYPYPATH", folder)
+        patch.setenv("MYPYPATH", str(tmp_path / "sources"))
+        patch.delenv("PYTHONPATH", raising=False)
         found, _, _ = api.run([*options, str(file)])
     wrong = sorted({int(line.split(":")[1]) for line in found.splitlines() if "program.py:" in line and "error:" in line})
     assert wrong == [4, 5, 6], found

@@ -30,7 +30,7 @@ def test_runs_are_logged_without_the_console(monkeypatch, tmp_path):
     print("SECRET OF THE CONSOLE")
     assert run.data_warnings
     names = {name for values in logged for name in values}
-    assert names == {"epsilon", "step", "held_out_not_covered_by_epsilon/loss", "held_out_not_covered_by_epsilon/accuracy"}
+    assert names == {"epsilon", "step", "kind", "held_out_not_covered_by_epsilon/loss", "held_out_not_covered_by_epsilon/accuracy"}
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
     assert not list(folder.rglob("output.log"))
     kept = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())

@@ -23,6 +23,8 @@ class StepEvent:
     epsilon: float | None
     #: Steps that `epsilon` covers, `step` or more.
     by_step: int
+    #: "private", or "simulation" (`seed=`) or "not private" for a run whose figures no privacy protects.
+    kind: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,8 @@ class EvaluateEvent:
     #: "exact" figures are functions of the held-out rows, which epsilon does not cover. "private" figures have noise, and
     #: epsilon covers them.
     test_metrics: str
+    #: As in `StepEvent`.
+    kind: str
 
 
 class Callback:
@@ -51,7 +55,8 @@ class Callback:
     """
 
     def on_step(self, event: StepEvent) -> None:
-        """Is called after steps, at most ten times a second, and after the last step."""
+        """Is called after each step that completes a twentieth of the plan, so also after the last. These steps do not depend on
+        time, which epsilon does not cover."""
 
     def on_evaluate(self, event: EvaluateEvent) -> None:
         """Is called after each evaluation on the held-out samples."""
@@ -64,22 +69,24 @@ class Callback:
 class Callbacks:
     """The callbacks of one run, in their order."""
 
-    def __init__(self, given: Iterable[Any] | None, test_metrics: str | None) -> None:
+    def __init__(self, given: Iterable[Any] | None, test_metrics: str | None, kind: str) -> None:
         self.given = list(_checked(given))
-        self.test_metrics = test_metrics or "exact"
+        self.facts = {"test_metrics": test_metrics or "exact", "kind": kind}
         #: True after a callback failed. The run ends after its step, and no more events are passed on.
         self.failed = False
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Passes an event of the command on, if it is one for callbacks."""
-        if event["event"] == "step":
+        is_step = event["event"] == "step"
+        event = {**event, **self.facts}
+        if is_step and _is_fixed(event["step"], event["steps"]):
             self._call("on_step", StepEvent(*(event[one.name] for one in dataclasses.fields(StepEvent))))
         elif event["event"] == "evaluation":
-            event = {**event, "test_metrics": self.test_metrics}
             self._call("on_evaluate", EvaluateEvent(*(event[one.name] for one in dataclasses.fields(EvaluateEvent))))
 
     def end(self, run: Run) -> None:
-        self._call("on_end", run)
+        # A run of its folder alone, without the warnings about rows.
+        self._call("on_end", Run(run.path))
 
     def _call(self, hook: str, value: Any) -> None:
         for one in self.given:
@@ -93,6 +100,17 @@ class Callbacks:
                 except BaseException:
                     self.failed = True
                     raise
+
+
+def _is_fixed(step: int, steps: int) -> bool:
+    """Returns true for the steps that complete a twentieth of the plan. The command reports these in every run, and others by
+    the time that draws take."""
+    return step * 20 // steps > (step - 1) * 20 // steps
+
+
+def kind_of(settings: dict[str, Any]) -> str:
+    """Returns the kind of a run with these settings."""
+    return "not private" if settings.get("not_private") else "private" if settings.get("seed") is None else "simulation"
 
 
 def _checked(given: Iterable[Any] | None) -> Iterable[Any]:

@@ -23,6 +23,8 @@ class Call:
     target: str = ""
     #: Output with the loss.
     output: str = ""
+    #: Number of values of synthetic integer labels.
+    classes: int = 2
 
     def __call__(self, module: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         """Returns the tensors that `module` and the loss give, by name."""

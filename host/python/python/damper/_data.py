@@ -100,7 +100,7 @@ def samples(
             continue
         arrays[name] = _array(value, f"{what}, input '{name}'")
         if known is not None:
-            _take_by_place(arrays[name], known, what, reading)
+            arrays[name] = _taken_by_place(arrays[name], known, what, reading)
     if _frames.is_table(labels):
         labels = _frames.labels(labels, f"{what}, labels", reading, loss)
     elif labels is not None:
@@ -113,12 +113,23 @@ def _is_column(labels: Any) -> bool:
     return isinstance(labels, str) or isinstance(labels, list) and bool(labels) and all(isinstance(one, str) for one in labels)
 
 
-def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Reading) -> None:
-    """Records that columns without names take the positions of the run's columns."""
-    width = sum(len(known.categories.get(name, [0])) for name in known.names)
+def _taken_by_place(array: np.ndarray, known: Columns, what: str, reading: Reading) -> np.ndarray:
+    """Returns columns without names, which take the positions of the run's columns and their constants."""
+    widths = [len(known.categories.get(name, [0])) for name in known.names]
+    width = sum(widths)
     if array.shape[1:] not in ((width,), (len(known.names),)):
         raise Error(f"{what}: has the shape {list(array.shape)} where the training data have {len(known.names)} named columns; give a DataFrame")
     reading.note(f"{what}: its columns have no names, so they are taken by place: {', '.join(known.names)}")
+    scaled = [name for name in known.names if name in reading.scale]
+    if not scaled:
+        return array
+    if array.shape[1] != width:
+        raise Error(f"{what}: has one column for each category and one that scale applies to; give a DataFrame")
+    places = dict(zip(known.names, np.cumsum([0, *widths])))
+    columns = [array[:, at] for at in range(width)]
+    for name in scaled:
+        columns[places[name]] = _frames.scaled(array[:, places[name]], reading.scale[name], f"{what}, column '{name}'")
+    return np.stack(columns, 1)
 
 
 def _check_settings(inputs: dict[str, Any], labels: Any, what: str, reading: Reading) -> None:

@@ -20,8 +20,9 @@ from ._damper import Error
 from ._metadata import METADATA
 
 OPSET = 18
-# Number of rows of the example for the trace, and of the example for the comparison with the file.
-ROWS, OTHER_ROWS = 2, 3
+# Number of rows of the example for the trace, and of the examples for the comparison with the file. A loss function is also
+# compared on the last.
+ROWS, OTHER_ROWS, MORE_ROWS = 2, 3, 17
 # Attempts of each choice of an exporter: the exporter, and True to fold constants. Folding by the dynamo exporter gives
 # smaller files, but may split parameters.
 ATTEMPTS = {
@@ -230,14 +231,14 @@ def _prepared(copied: Any) -> Any:
     return copied.cpu().float().eval()
 
 
-def example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
+def example(torch: Any, like: Any, rows: int, generator: Any = None, classes: int = 2) -> Any:
     """Returns `rows` synthetic samples like those of an array or a tensor, so that no private data gets into the file.
-    """
+    Integers are below `classes`."""
     shape = (rows, *like.shape[1:])
     if "int64" in str(like.dtype):
         if generator is None:
             return torch.zeros(shape, dtype=torch.int64)
-        return torch.randint(0, 2, shape, generator=generator)
+        return torch.randint(0, classes, shape, generator=generator)
     return torch.zeros(shape) if generator is None else torch.randn(shape, generator=generator)
 
 
@@ -374,10 +375,14 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], call: 
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     generator = torch.Generator().manual_seed(2)
-    drawn = {name: example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
     original = _prepared(copy.deepcopy(module))
     # With mixed, positive and negative signs, to reveal a branch that the trace has not taken.
-    for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs()):
+    changes = [(OTHER_ROWS, change) for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs())]
+    # Labels of a loss may have to be between 0 and 1.
+    changes += [(MORE_ROWS, change) for change in (lambda value: value, lambda value: value.sigmoid())] if call.loss is not None else []
+    for rows, change in changes:
+        classes = {call.target: call.classes}
+        drawn = {name: example(torch, value, rows, generator, classes.get(name, 2)) for name, value in inputs.items()}
         given = {name: change(value) if value.is_floating_point() else value for name, value in drawn.items()}
         with torch.no_grad():
             outputs = [one for one in call(original, given).values() if one.is_floating_point()]
@@ -387,13 +392,13 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], call: 
             found = session.run(None, {name: value.numpy() for name, value in given.items() if name in taken})
         except Exception as error:  # noqa: BLE001
             raise _Unfit(
-                f"the file does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size of a batch "
+                f"the file does not run for {rows} samples ({_first_line(error)}); forward must not take the size of a batch "
                 "for a constant"
             ) from error
         found = [one for one in found if one.dtype == np.float32]
         for expected, actual in zip(outputs, found):
             expected = expected.numpy()
-            scale = float(np.abs(expected).max(initial=1e-6))
+            scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=1e-6))
             same = expected.shape == actual.shape and np.allclose(expected, actual, rtol=0, atol=CLOSE * scale, equal_nan=True)
             if not same:
                 raise _Unfit(

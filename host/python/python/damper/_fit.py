@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Iterable, Iterator, Literal, Sequence, Unpack
 
 from . import _damper, _frames, _peft
-from ._callbacks import Callbacks
+from ._callbacks import Callbacks, kind_of
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
@@ -38,6 +38,9 @@ IGNORE = ".gitignore"
 IGNORED = "# The folder checkpoint of a run is as secret as the data.\n*\n"
 # Arguments with file names, which are resolved here.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
+
+# Settings of the command that follow from the module.
+SET_HERE = ("model", "parameter", "json", "resume")
 
 
 class PrivacyWarning(UserWarning):
@@ -128,7 +131,7 @@ def fit(
         if test is not None and not isinstance(test, (int, float)):
             test = tokenized(test, tokenizer, text=text, label=column, max_length=max_length)
         label = None
-    heard = Callbacks(callbacks, settings.get("test_metrics"))
+    heard = Callbacks(callbacks, settings.get("test_metrics"), kind_of(settings))
     made = prepared(module, data, loss, test, label, exporter, settings)
     for note in made.notes:
         warnings.warn(note, PrivacyWarning, stacklevel=2)
@@ -176,6 +179,11 @@ def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter:
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
     if settings.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
+    for name in SET_HERE:
+        if settings.get(name) is not None:
+            raise Error(f"{name}: damper sets it for the module that was given; leave it out")
+    if settings.get("layout") not in (None, "nchw"):
+        raise Error("layout: is for files of the command; give arrays with the channels on axis 1, as by np.moveaxis(X, -1, 1)")
     if settings.get("fix"):
         raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
     module = plain(module)
@@ -209,8 +217,8 @@ def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter:
         settings["scale"] = "labels={!r},{!r}".format(*reading.label_scale)
     if settings.get("batch_size") is None:
         settings["batch_size"] = train.batch_size
-    if settings.get("budget") is not None and settings.get("samples") is None:
-        settings["samples"] = len(next(iter(train.inputs.values())))
+    if settings.get("budget") is not None and settings.get("samples") is None and (count := charged(settings, test, train)) is not None:
+        settings["samples"] = count
     _resolve(settings)
 
     known = known_facts(train, reading)
@@ -221,6 +229,14 @@ def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter:
     if settings.get("output") is None and call.loss is None and len(exported.outputs) > 1 and "logits" in exported.outputs:
         settings["output"] = "logits"
     return Prepared(settings, train, held_out, exported, list(dict.fromkeys([*said, *exported.notes])))
+
+
+def charged(settings: dict[str, Any], test: Any, train: Samples) -> int | None:
+    """Returns the number of samples that a budget file is charged for, or None if the caller must give `samples`. A declared
+    number of samples stands for the exact one, and the command draws a fraction that is held out."""
+    if settings.get("dataset_size") is not None:
+        return int(settings["dataset_size"])
+    return None if isinstance(test, (int, float)) else len(next(iter(train.inputs.values())))
 
 
 def resume(
@@ -244,7 +260,8 @@ def resume(
     held_out = None if test is None else read_again(known, test, "test")
     record = folder / RECORD
     metrics = tomllib.loads(record.read_text()).get("test-metrics") if record.is_file() else None
-    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress, Callbacks(callbacks, metrics))
+    kind = json.loads((folder / "checkpoint" / "plan.json").read_text())["plan"]["run"]
+    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress, Callbacks(callbacks, metrics, kind))
 
 
 def _train(
@@ -298,7 +315,7 @@ def fit_network(settings: dict[str, Any], features: Any, labels: Any, out: str |
     """Trains a network by name, `settings["model"]`, on arrays, and returns the run. It keeps no state to resume from."""
     settings = {"data": "memory:train", "no_checkpoint": True, **settings}
     if settings.get("budget") is not None and settings.get("test") is None:
-        settings.setdefault("samples", len(features))
+        settings.setdefault("samples", settings.get("dataset_size") or len(features))
     _resolve(settings)
     with _folder(out) as folder:
         return _called({**settings, "out": str(folder)}, (([("x", features)], labels), None), folder, progress)

@@ -66,6 +66,8 @@ def of_options(options: dict[str, Any], label: Any) -> Reading:
     column = options.pop("label_column", None)
     if label is not None and column is not None:
         raise Error("label, label_column: give one of them")
+    if isinstance(options.get("classes"), (int, np.integer)):
+        raise Error("classes: a number is for networks by name; give the names of the classes, or leave it out: the module's outputs are the classes")
     # Text without a comma is a file of names, which the command reads.
     is_file = isinstance(options.get("classes"), str) and "," not in options["classes"]
     classes = None if is_file else options.pop("classes", None)
@@ -267,7 +269,7 @@ def _codes(series: Any, listed: list[Any], what: str, reading: Reading) -> np.nd
         codes = np.array([place(first[text]) for text in distinct], np.int64)[inverse] if len(distinct) else np.zeros(0, np.int64)
         codes = np.where(series.isna().to_numpy(), -1, codes)
     if not reading.drops and ((codes < 0) & ~series.isna().to_numpy()).any():
-        raise Error(f"{what}: has a value that is not in its public list; add it to the list, or on_bad_row='drop'")
+        raise Error(f"{what}: has a value that is not in its public list; leave such rows out, or train with it in the list, or with on_bad_row='drop'")
     return codes.astype(np.int64)
 
 
@@ -292,7 +294,7 @@ def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | Non
         exact = series.to_numpy(dtype="uint64" if str(kind).lower().startswith("uint64") else "int64")
     numbers = exact if exact is not None else series.to_numpy(dtype="float64", na_value=np.nan)
     if scale is not None:
-        return _narrow(_scaled(numbers, *scale), what), None, False
+        return scaled(numbers, scale, what), None, False
     if exact is not None and exact.dtype == np.uint64 and (exact > np.iinfo(np.int64).max).any():
         raise Error(f"{what}: has an integer beyond 64 bits with a sign; scale it")
     if exact is not None and not _holds(exact):
@@ -308,6 +310,11 @@ def _scaled(numbers: np.ndarray, mean: float, std: float) -> np.ndarray:
     if numbers.dtype.kind in "iu" and float(mean).is_integer() and (np.abs(wide) >= 2.0**53).any():
         return (numbers.astype(object) - int(mean)).astype(np.float64) / std
     return (wide - mean) / std
+
+
+def scaled(numbers: np.ndarray, by: tuple[float, float], what: str) -> np.ndarray:
+    """Returns a column scaled by its public constants, as float32, or float64 if that loses digits."""
+    return _narrow(_scaled(numbers, *by), what)
 
 
 def _holds(integers: np.ndarray) -> bool:

@@ -65,9 +65,11 @@ def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
     return table.integers
 
 
-def read_again(known: dict[str, Any], data: Any, what: str, wants_labels: bool | None = None) -> Samples:
-    """Reads `data` as the data of a run with the facts `known`: columns by name, with their public constants."""
-    reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=True)
+def read_again(known: dict[str, Any], data: Any, what: str, wants_labels: bool | None = None, drops: bool = True) -> Samples:
+    """Reads `data` as the data of a run with the facts `known`: columns by name, with their public constants.
+
+    With `drops`, invalid rows are for the command to drop or refuse."""
+    reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=drops)
     reading.known = {name: _frames.Columns(**one) for name, one in (known.get("columns") or {}).items()}
     loss = "mse" if str(known.get("label_type")).startswith("float") else None
     read = samples(data, known["inputs"], what, known["labels"] if wants_labels is None else wants_labels, reading, loss)

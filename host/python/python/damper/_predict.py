@@ -54,11 +54,21 @@ def evaluate(folder: pathlib.Path, data: Any) -> Evaluation:
     use_onnxruntime()
     with tempfile.TemporaryDirectory() as temporary:
         settings = {**_of_evaluation(folder, file), "out": str(pathlib.Path(temporary) / "run")}
-        answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
+        try:
+            answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
+        except Error as error:
+            raise _of_samples(error) from None
     if interrupted:
         raise KeyboardInterrupt
     found = json.loads(answer)
     return Evaluation(found["test_loss"], found["test_accuracy"], len(next(iter(read.inputs.values()))))
+
+
+def _of_samples(error: Error) -> Error:
+    """Returns the error without its parts on the run that computes the figures, and on the settings of its step."""
+    if "the held-out loss is" in str(error):
+        return Error("data: the mean loss of these samples is infinite, not a number or beyond 1.8e19; correct the samples or the labels")
+    return Error(str(error).split("; the run, which is not private,")[0])
 
 
 def _zeros(like: np.ndarray, rows: int) -> np.ndarray:
@@ -93,7 +103,14 @@ def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
     label = known.get("label")
     if _frames.is_frame(data) and label is not None:
         data = data.drop(columns=[one for one in data.columns if str(one) in ([label] if isinstance(label, str) else label)])
-    read = read_again(known, data, "X", wants_labels=False)
+    if isinstance(data, tuple) and len(data) > 1:
+        if len(data) > len(known["inputs"]):
+            raise Error(f"X: gives {len(data)} arrays where the model takes {', '.join(known['inputs'])}")
+        data = dict(zip(known["inputs"], data))
+    read = read_again(known, data, "X", wants_labels=False, drops=False)
+    for input_name, value in read.inputs.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise Error(f"X, input '{input_name}': has missing values, or numbers that are not finite; leave such rows out")
     outputs = _computed(file, _prepared(read.inputs, file, settings))
     if kind == "output":
         return outputs if len(outputs) > 1 else next(iter(outputs.values()))
@@ -153,7 +170,9 @@ def _session(file: pathlib.Path) -> Any:
 
 
 def _prepared(inputs: dict[str, np.ndarray], file: pathlib.Path, settings: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Scales floats by the constants of the run, public or released, as in training."""
+    """Moves channels to the front and scales floats by the constants of the run, public or released, as in training."""
+    if settings.get("layout") == "nhwc":
+        inputs = {name: np.moveaxis(value, -1, 1) if value.ndim > 3 else value for name, value in inputs.items()}
     _, metadata = _damper.read_model(file)
     text = metadata.get("damper.normalize", settings.get("normalize"))
     if text is None:

@@ -36,11 +36,15 @@ class Run:
         #: cover them, so no warning, event or public file contains them. Empty for a run that was opened by its folder.
         self.data_warnings: list[str] = []
         self._known = self._report if self._report is not None else _unfinished(self.path)
+        # A private search releases one model, and the comparison's folder has its report.
+        self._is_released = self._report is None and self._known.get("search") is not None and (self.path / "model.onnx").is_file()
+        if self._is_released:
+            self._known["finished"] = True
 
     @property
     def finished(self) -> bool:
         """False for a stopped run, which `damper.resume` continues."""
-        return self._report is not None
+        return self._report is not None or self._is_released
 
     @property
     def epsilon(self) -> float:
@@ -201,6 +205,8 @@ class Run:
         its location in the folder."""
         suffix = pathlib.Path(path).suffix if path is not None else ".html"
         source = self.path / ("report.json" if suffix == ".json" else "report.html")
+        if not source.is_file() and self._is_released:
+            raise Error(f"{self.path}: the model is of a search, whose report is compare.html of the comparison's folder")
         if not source.is_file():
             raise Error(f"{self.path}: the run is unfinished and has no report; go on with damper.resume({str(self.path)!r})")
         return source if path is None else pathlib.Path(shutil.copyfile(source, path))

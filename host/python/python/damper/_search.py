@@ -18,7 +18,7 @@ from . import _damper
 from ._command import use_onnxruntime
 from ._damper import Error
 from ._data import Samples
-from ._fit import PrivacyWarning, _folder, prepared
+from ._fit import PrivacyWarning, _folder, charged, prepared
 from ._predict import RECORD
 from ._run import Run
 from ._settings import Settings
@@ -134,7 +134,7 @@ def tune(
     own = {
         "epsilon": epsilon,
         "seeds": 1,
-        "method": {METHOD: {name: list(values) for name, values in search.items()}},
+        "method": {METHOD: {name: list(values) if isinstance(values, (list, tuple)) else values for name, values in search.items()}},
         "tune_private": candidates,
     }
     settings = dict(given)
@@ -161,9 +161,11 @@ def _compared(
     made = prepared(module, data, loss, test, label, "auto", settings)
     for note in made.notes:
         warnings.warn(note, PrivacyWarning, stacklevel=3)
-    count = len(next(iter(made.train.inputs.values())))
     if budget is not None:
-        own |= {"budget": os.path.abspath(budget), "samples": count}
+        own["budget"] = os.path.abspath(budget)
+        count = charged(settings, test, made.train)
+        if settings.get("samples") is None and count is not None:
+            settings["samples"] = count
     use_onnxruntime()
     # The folder is readable by its owner alone, and the samples are removed with it.
     with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:

@@ -21,14 +21,14 @@ class Settings(TypedDict, total=False):
     """Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output is marked. The draws are
     Poisson and the optimizer is the same. The best learning rate is usually different."""
     delta: float | None
-    """Delta, well below 1 / number of samples [default with `noise_multiplier`: 1e-5]."""
+    """Delta, well below 1 / number of samples [default: a power of ten by that number, 1e-5 at most]."""
     accountant: Value | Sequence[Value] | None
     """Accountant: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`) [default: pld]."""
     allow_large_delta: bool | None
     """Lets through a delta of 1 / number of samples and more."""
     clip: float | None
     """Largest Euclidean norm of one sample's gradient, over all trained parameters. If the method adapts it, the first value
-    [default: 1]."""
+    [default: 1. Without `lr`, 0.1 for integer inputs and for `optimizer` sgd]."""
     dataset_size: int | None
     """Declared number of samples instead of the counted number, which then stays out of every output. The sampling rate becomes
     batch size / N0, and the batch size is a divisor, not the expected number of samples."""
@@ -64,9 +64,10 @@ class Settings(TypedDict, total=False):
     """Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private."""
     # Training.
     batch_size: int | None
-    """Constant divisor of the noisy sum. Without `dataset_size` also the expected number of samples in a draw."""
+    """Constant divisor of the noisy sum. Without `dataset_size` also the expected number of samples in a draw [default: 8 times the
+    root of the number of samples]."""
     epochs: float | None
-    """Passes over the data: there are epochs * samples / batch size steps."""
+    """Passes over the data: there are epochs * samples / batch size steps [default: 40, fewer above 25,000 samples]."""
     augment: Value | Sequence[Value] | None
     """Takes the mean gradient over K random views of each picture and clips that. Views: cropPIXELS shifts a picture and mirrors
     the missing part, shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy."""
@@ -87,7 +88,7 @@ class Settings(TypedDict, total=False):
     """The optimizer. `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd, or adam if `lr` is
     not given either]."""
     lr: float | None
-    """Learning rate."""
+    """Learning rate [default: by the numbers of steps and parameters, and for sgd by epsilon]."""
     lr_schedule: Value | Sequence[Value] | None
     """Change of the learning rate over time: constant, step:EPOCHS,FACTOR, cosine or cosine:FLOOR. Or polynomial:A,C, which is
     1/sqrt(A + C t). Or root-linear or root-linear:FLOOR, which are linear in sqrt(t) [default: adp: polynomial:20,1, others:
@@ -220,9 +221,6 @@ class Settings(TypedDict, total=False):
     normalize: Value | Sequence[Value] | None
     """Public mean and standard deviation: every feature becomes (x - MEAN) / STD. Bytes are divided by 255 first. For values of
     each channel or column: MEAN,MEAN,..:STD,STD,.."""
-    layout: Value | Sequence[Value] | None
-    """Axis of the channels in arrays: `nchw` is the axis after the samples, `nhwc` is the last axis, and is moved [default:
-    nchw]."""
     on_bad_row: Value | Sequence[Value] | None
     """Action for a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
     than 1 % of the rows are such [default: error]."""

@@ -11,8 +11,6 @@ use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Number of times in a run that a bar computes ε, each time for the steps up to the next time.
-const AHEAD: u32 = 20;
 /// Maximum time without a line.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -153,10 +151,11 @@ impl Watcher {
     }
 }
 
-/// Computes ε in advance, if `at` is beyond the step of the last computed ε.
+/// Computes ε in advance, up to the end of a twentieth, if `at` is beyond the step of the last computed ε. So what an
+/// event shows follows from its step, and not from the time of the reports before it, which ε does not cover.
 fn price(at: &StepReport, priced: &mut (u32, f64), epsilon: &mut dyn FnMut(u32) -> f64) {
     if at.step > priced.0 {
-        let until = at.step.saturating_add(at.steps / AHEAD).min(at.steps);
+        let until = end_of_twentieth(at.step, at.steps);
         *priced = (until, epsilon(until));
     }
 }
@@ -164,6 +163,15 @@ fn price(at: &StepReport, priced: &mut (u32, f64), epsilon: &mut dyn FnMut(u32) 
 /// Returns the number of complete twentieths of `steps` steps in `step` steps.
 pub(in crate::cli) fn twentieths_of(step: u32, steps: u32) -> u32 {
     u32::try_from(u64::from(step) * 20 / u64::from(steps.max(1))).unwrap_or(20)
+}
+
+/// Returns `step` if it completes a twentieth of `steps` steps, or else the next step that does.
+fn end_of_twentieth(step: u32, steps: u32) -> u32 {
+    let complete = twentieths_of(step, steps);
+    if complete > twentieths_of(step.saturating_sub(1), steps) {
+        return step;
+    }
+    u32::try_from(((u64::from(complete) + 1) * u64::from(steps)).div_ceil(20)).unwrap_or(steps)
 }
 
 /// Formats speed, remaining time, and ε of the first `until` steps.
@@ -190,6 +198,18 @@ pub(in crate::cli) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // ε is computed for the same steps, whichever steps are reported.
+    #[test]
+    fn epsilon_is_of_the_end_of_a_twentieth() {
+        assert_eq!([1, 4, 5, 6, 99, 100].map(|step| end_of_twentieth(step, 100)), [5, 5, 5, 10, 100, 100]);
+        for steps in 1..90 {
+            let ends: Vec<u32> = (1..=steps).filter(|step| step * 20 / steps > (step - 1) * 20 / steps).collect();
+            for step in 1..=steps {
+                assert_eq!(Some(end_of_twentieth(step, steps)), ends.iter().copied().find(|end| *end >= step));
+            }
+        }
+    }
 
     // The status shows speed, epsilon and remaining time.
     #[test]
