@@ -403,9 +403,9 @@ impl Question {
         let moments = chernoff(composed.ln_moment + composed.ln_slack, aim.tilt, self.delta - beyond) * (1.0 + 1e-14);
         let window = Window { tilt: aim.tilt, step, top, folded: 0.0 };
         let found = composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(f64::INFINITY);
-        // A `min` would drop a NaN.
-        let is_known = !found.is_nan() && !moments.is_nan();
-        Some(found.min(moments).max(0.0)).filter(|epsilon| is_known && epsilon.is_finite())
+        let least = found.min(moments);
+        // `max` would drop a NaN.
+        Some(least.max(0.0)).filter(|epsilon| !least.is_nan() && epsilon.is_finite())
     }
 
     /// The longest transform for this number of parts.
