@@ -10,7 +10,7 @@ import torch
 
 
 def pytest_collection_modifyitems(items):
-    """`fit` exports by dynamo only where TorchScript fails. Most networks go through dynamo in the long checks alone."""
+    """`fit` exports by dynamo only if TorchScript fails. Most networks go through dynamo in the long checks alone."""
     if "DAMPER_LONG" in os.environ:
         return
     skip = pytest.mark.skip(reason="a second exporter: .ci/long python, or DAMPER_LONG=1")
