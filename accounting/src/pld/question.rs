@@ -9,7 +9,7 @@ pub(super) mod at_epsilon;
 mod tests;
 
 use super::bound::Bound;
-use super::compose::{Composer, Window};
+use super::compose::{Composed, Composer, Window};
 use super::draw::{self, Direction, Losses};
 use super::knots::{self, Knots};
 use super::shape::Part;
@@ -371,6 +371,22 @@ impl Question {
         }
     }
 
+    /// The composition of all losses on one grid, given as step and length.
+    fn composed(&self, losses: &[Losses], tilt: f64, (step, len): (f64, usize)) -> Composed {
+        let mut composer = Composer::new(len);
+        for one in losses {
+            composer.part(match self.bound {
+                Bound::Upper => grid::spread(one, tilt, step, len),
+                Bound::Lower if self.floors => grid::floor(one, tilt, step, len),
+                Bound::Lower => grid::merge(one, tilt, step, len),
+            });
+        }
+        for (mixture, times) in &self.events.mixtures {
+            composer.compose(mixture, *times);
+        }
+        composer.finish()
+    }
+
     /// Returns ε on one grid, given as step and length.
     fn at(
         &self,
@@ -381,18 +397,7 @@ impl Question {
         limit: f64,
         (step, len): (f64, usize),
     ) -> Option<f64> {
-        let mut composer = Composer::new(len);
-        for one in losses {
-            composer.part(match self.bound {
-                Bound::Upper => grid::spread(one, aim.tilt, step, len),
-                Bound::Lower if self.floors => grid::floor(one, aim.tilt, step, len),
-                Bound::Lower => grid::merge(one, aim.tilt, step, len),
-            });
-        }
-        for (mixture, times) in &self.events.mixtures {
-            composer.compose(mixture, *times);
-        }
-        let composed = composer.finish();
+        let composed = self.composed(losses, aim.tilt, (step, len));
         let top = top(aim, step, composed.offset);
         if self.bound == Bound::Lower {
             let edge = |at: i64| composed.offset + at as f64 * step;

@@ -1,6 +1,6 @@
 //! δ of one pair at an ε, read from the composition on a grid.
 
-use super::{Aim, Bound, Composer, Losses, Question, Window, grid, top};
+use super::{Aim, Bound, Losses, Question, Window, top};
 use libm::{exp, log, log1p};
 
 /// The change of `ln M` that the grid's step may cause, and the relative change of δ at which refinement stops.
@@ -106,18 +106,7 @@ impl Question {
 
     /// A bound on the δ of the losses on one grid, given as step and length.
     fn delta_on(&self, losses: &[Losses], counts: &[f64], aim: &Aim, epsilon: f64, (step, len): (f64, usize)) -> f64 {
-        let mut composer = Composer::new(len);
-        for one in losses {
-            composer.part(match self.bound {
-                Bound::Upper => grid::spread(one, aim.tilt, step, len),
-                Bound::Lower if self.floors => grid::floor(one, aim.tilt, step, len),
-                Bound::Lower => grid::merge(one, aim.tilt, step, len),
-            });
-        }
-        for (mixture, times) in &self.events.mixtures {
-            composer.compose(mixture, *times);
-        }
-        let composed = composer.finish();
+        let composed = self.composed(losses, aim.tilt, (step, len));
         let top = top(aim, step, composed.offset);
         let edge = |at: i64| composed.offset + at as f64 * step;
         let folded = match self.bound {
