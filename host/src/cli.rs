@@ -120,6 +120,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Train(args) => return command::train::run(&args),
         Command::Gradients(args) => return command::models::gradients::run(&args),
         Command::Compare(args) => command::compare::run(&args),
+        Command::Evaluate(args) => command::evaluate::run(&args),
         Command::Derive(args) => command::models::derive::run(&args),
         Command::Compile(args) => command::models::compile::run(&args),
         Command::Config(args) => command::config::run(&args),

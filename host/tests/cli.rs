@@ -23,6 +23,8 @@ mod compile;
 mod data_files;
 #[path = "cli/earlier.rs"]
 mod earlier;
+#[path = "cli/evaluate.rs"]
+mod evaluate;
 #[path = "cli/events.rs"]
 mod events;
 #[path = "cli/fix.rs"]

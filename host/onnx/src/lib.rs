@@ -35,7 +35,7 @@ pub use floats::Floats;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, load};
 pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};
 pub use mark::{is_marked, mark};
-pub use mark::{label_scale, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
+pub use mark::{label_scale, normalize, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
 pub use scopes::{stored_tensors, unique_names};
 pub use setting::SettingError;
 pub use source::restore as restore_source;

@@ -45,6 +45,12 @@ pub fn set_normalize(model: &mut ModelProto, constants: Option<&str>) {
     set_metadata(model, NORMALIZE, constants);
 }
 
+/// Constants written by [`set_normalize`], if any.
+#[must_use]
+pub fn normalize(model: &ModelProto) -> Option<&str> {
+    metadata(model, NORMALIZE)
+}
+
 /// Key for the names of a table's columns as JSON, `{"columns":[...],"label":"..."}`.
 pub const COLUMNS: &str = "damper.columns";
 /// Key for the names of classes as JSON, `[...]`.

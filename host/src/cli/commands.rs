@@ -5,6 +5,7 @@ use crate::cli::command::aggregate;
 use crate::cli::command::audit;
 use crate::cli::command::compare::CompareArgs;
 use crate::cli::command::config;
+use crate::cli::command::evaluate;
 use crate::cli::command::federation;
 use crate::cli::command::models::compile;
 use crate::cli::command::models::derive;
@@ -51,6 +52,7 @@ pub(in crate::cli) struct Cli {
 pub(in crate::cli) enum Command {
     Train(Box<TrainArgs>),
     Compare(CompareArgs),
+    Evaluate(Box<evaluate::EvaluateArgs>),
     Derive(derive::DeriveArgs),
     Compile(Box<compile::CompileArgs>),
     Config(config::ConfigArgs),

@@ -109,6 +109,7 @@ pub use error::TrainError;
 pub use outcome::class_metrics::{ClassFigures, ClassMetrics};
 pub use outcome::data_names::{data_names, set_data_names};
 pub use outcome::evaluate::exact_figures;
+pub use outcome::figures::{Figures, figures};
 pub use outcome::guess::guess_warning;
 pub use outcome::progress::{EndCause, Ended, Progress, Resumed, RunEvent, StepReport};
 pub use outcome::r_squared::r_squared;

@@ -4,6 +4,7 @@ pub(crate) mod best;
 pub(crate) mod class_metrics;
 pub(crate) mod data_names;
 pub(crate) mod evaluate;
+pub(crate) mod figures;
 pub(crate) mod guess;
 pub(crate) mod progress;
 pub(crate) mod r_squared;

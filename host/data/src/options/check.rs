@@ -92,6 +92,7 @@ pub(crate) fn label_scale(
     let refuse = |problem: &'static str| Err(SettingError::new("scale", wanted, problem));
     match options.labels {
         _ if before.is_some() => refuse("the labels are scaled already; name them once"),
+        LabelKind::Values { .. } if options.unscaled_labels => Ok((0.0, 1.0)),
         LabelKind::Values { .. } => Ok((mean, std)),
         LabelKind::None => refuse("this loss takes no labels; leave it out"),
         _ => refuse("the labels are classes or from 0 to 1, which are not scaled; leave it out, or use `loss` mse"),

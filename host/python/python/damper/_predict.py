@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tempfile
 import tomllib
 from typing import Any, NamedTuple
 
@@ -21,11 +20,6 @@ ROWS = 256
 KINDS = ("output", "class", "probability")
 #: Name of the settings of a run in its folder.
 RECORD = "config.toml"
-#: Settings that determine how samples are read, and their loss. Labels are not scaled: the trained model gives their unit.
-OF_READING = ("loss", "output", "class-axis", "reduction", "class-weights", "label-smoothing", "focal-gamma", "tie", "untie", "shape")
-OF_READING += ("input", "normalize", "raw-bytes", "layout", "on-bad-row", "classes", "backend", "memory", "data-memory")
-#: Settings that select the trained parameters.
-SELECTING = ("parameter", "only", "train", "freeze")
 
 
 class Evaluation(NamedTuple):
@@ -40,57 +34,12 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(folder: pathlib.Path, data: Any) -> Evaluation:
-    """Returns the figures of the run's model on `data`, as the command computes them for held-out samples.
-
-    The command evaluates within a run alone. So this begins a run without privacy from the trained model. Its only
-    training sample is synthetic, and its step is too small to change a parameter.
-    """
-    file = folder / "model.onnx"
-    read = read_again(_facts(file), data, "data")
-    inputs, labels = read.split()
-    # Two samples if there is one to evaluate, because held-out rows must not be the training rows.
-    rows = 2 if len(inputs[0][1]) == 1 else 1
-    blank = [(name, _zeros(value, rows)) for name, value in inputs], None if labels is None else _zeros(labels, rows)
+    """Returns the figures of the run's model on `data`, as `damper evaluate` computes them."""
+    read = read_again(_facts(folder / "model.onnx"), data, "data")
     use_onnxruntime()
-    with tempfile.TemporaryDirectory() as temporary:
-        settings = {**_of_evaluation(folder, file), "out": str(pathlib.Path(temporary) / "run")}
-        try:
-            answer, interrupted = _damper.call("train", [], settings, lambda _: None, (blank, (inputs, labels)))
-        except Error as error:
-            raise _of_samples(error) from None
-    if interrupted:
-        raise KeyboardInterrupt
+    answer, _ = _damper.call("evaluate", [str(folder), "memory:train"], {"json": True}, lambda _: None, (read.split(), None))
     found = json.loads(answer)
-    return Evaluation(found["test_loss"], found["test_accuracy"], len(next(iter(read.inputs.values()))))
-
-
-def _of_samples(error: Error) -> Error:
-    """Returns the error without its parts on the run that computes the figures, and on the settings of its step."""
-    if "the held-out loss is" in str(error):
-        return Error("data: the mean loss of these samples is infinite, not a number or beyond 1.8e19; correct the samples or the labels")
-    return Error(str(error).split("; the run, which is not private,")[0])
-
-
-def _zeros(like: np.ndarray, rows: int) -> np.ndarray:
-    return np.zeros((rows, *like.shape[1:]), like.dtype)
-
-
-def _of_evaluation(folder: pathlib.Path, file: pathlib.Path) -> dict[str, Any]:
-    """Returns the settings that read the run's model and its samples, in a run without privacy."""
-    of_run = _record(folder)
-    settings = {name.replace("-", "_"): value for name, value in of_run.items() if name in OF_READING}
-    if "lora" in of_run:
-        # The adapters are merged into their weights.
-        patterns = [of_run.get(name) or [] for name in ("lora-target", "train")]
-        settings["only"] = [one for some in patterns for one in ([some] if isinstance(some, str) else some)]
-    else:
-        settings |= {name: of_run[name] for name in SELECTING if name in of_run}
-    _, metadata = _damper.read_model(file)
-    if (released := metadata.get("damper.normalize")) is not None:
-        settings["normalize"] = released
-    settings |= {"model": str(file), "data": "memory:train", "test": "memory:test", "json": True, "no_checkpoint": True}
-    # The smallest normal float32: a parameter changes only if it is as small.
-    return settings | {"not_private": True, "batch_size": 1, "epochs": 1, "optimizer": "sgd", "lr": 1.2e-38}
+    return Evaluation(found["loss"], found["accuracy"], found["samples"])
 
 
 def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:

@@ -407,6 +407,24 @@ impl DataArgs {
         self.data = Some(data);
     }
 
+    /// Returns a setting that divides the samples of a training, if one is given.
+    pub fn of_split(&self) -> Option<&'static str> {
+        let given = [
+            ("test", self.test.is_some()),
+            ("test_labels", self.test_labels.is_some()),
+            ("split_seed", self.split_seed.is_some()),
+            ("stratify", self.stratify.is_some()),
+            ("train_size", self.train_size.is_some()),
+        ];
+        given.into_iter().find_map(|(setting, is_given)| is_given.then_some(setting))
+    }
+
+    /// Returns the settings that read `samples` in the same way, without those that divide them.
+    pub fn of_samples(self, samples: &str) -> Self {
+        let data = Some(samples.to_owned());
+        Self { data, test: None, test_labels: None, split_seed: None, stratify: None, train_size: None, ..self }
+    }
+
     /// Adds the kinds that paths without one suggest. Returns what it added. A network for sequences takes a table as
     /// texts, by the built-in tokenizer unless a file is given.
     pub fn find_kinds(&mut self, network: Option<&Network>) -> Result<Vec<String>, Failure> {

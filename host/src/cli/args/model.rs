@@ -138,6 +138,18 @@ impl ModelArgs {
         Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
     }
 
+    /// Returns the settings that read the model which a run with these settings wrote.
+    pub(in crate::cli) fn of_trained(self) -> Self {
+        let (only, train, parameter) = match self.lora {
+            // The adapters are merged into these weights.
+            Some(_) => (self.lora_target.into_iter().chain(self.train).collect(), vec![], vec![]),
+            None => (self.only, self.train, self.parameter),
+        };
+        let lora_target = vec![];
+        let left_out = Self { only, train, parameter, lora_target, lora: None, lora_alpha: None, ..self };
+        Self { lora_keep: false, checkpoint_activations: false, fix: false, init_seed: None, ..left_out }
+    }
+
     /// Returns the options for reading the file.
     pub(in crate::cli) fn of_file(&self) -> LoadOptions {
         LoadOptions { seed: self.init_seed, fix: self.fix }

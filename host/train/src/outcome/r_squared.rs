@@ -1,7 +1,7 @@
 //! R² of a regression on the held-out split.
 
 use crate::{Run, TestMetrics};
-use damper_data::Labels;
+use damper_data::{Labels, Split};
 use damper_grad::Loss;
 
 /// Returns 1 − `loss` / the variance of the held-out labels, for a mean squared error `loss` in the labels' unit.
@@ -10,10 +10,14 @@ use damper_grad::Loss;
 /// metrics, or labels that are all equal.
 #[must_use]
 pub fn r_squared(run: &Run, loss: f64) -> Option<f64> {
-    let split = run.data.test.as_ref()?;
+    let split = run.data.test.as_ref().filter(|_| run.config.test_metrics == TestMetrics::Exact)?;
+    r_squared_of(run, split, loss)
+}
+
+/// As [`r_squared`], for the labels of `split`.
+pub(crate) fn r_squared_of(run: &Run, split: &Split, loss: f64) -> Option<f64> {
     let Labels::Values { shape, values } = split.labels() else { return None };
-    let is_exact = run.config.test_metrics == TestMetrics::Exact;
-    if run.model.derive.loss != Loss::Mse || shape.iter().product::<usize>() != 1 || !is_exact {
+    if run.model.derive.loss != Loss::Mse || shape.iter().product::<usize>() != 1 {
         return None;
     }
     let kept = values.iter().enumerate().filter(|(row, _)| !split.is_null(*row)).map(|(_, value)| f64::from(*value));
