@@ -62,7 +62,7 @@ pub struct DataOptions {
     /// Columns of `csv` and `parquet`, with the public mean and standard deviation that scale each. They may include
     /// the label column if labels are numbers. In kinds without columns it is called `labels`.
     pub scale: Vec<(String, f64, f64)>,
-    /// Leaves the labels in their own unit, for a model whose output is in this unit. [`Self::scale`] may still name them.
+    /// Leaves labels in their own unit, which is that of the model's output. [`Self::scale`] may still name them.
     pub unscaled_labels: bool,
     /// Keeps floats unrounded until [`Batch::scaled_by`](super::Batch::scaled_by) scales them by released constants.
     pub unrounded: bool,
