@@ -1,5 +1,5 @@
-//! Prints the times of a private step on the first card: `times COORDINATES ROWS [CHUNKS]`. With the feature `emulated`
-//! it also runs on a machine without a card, so that the program itself can be tested.
+//! Prints the times of a private step on the first card: `times COORDINATES ROWS [CHUNKS]`.
+//! Without a card, it runs on the processor, so that the program itself can be tested.
 
 use damper_access::Unreleased;
 use damper_core::clip::AnyRule;
@@ -25,13 +25,10 @@ fn device() -> Result<Arc<dyn CudaDevice>, DeviceError> {
             println!("card {}, {} of {} MiB free", card.architecture(), free >> 20, all >> 20);
             Ok(Arc::new(card))
         }
-        #[cfg(feature = "emulated")]
         Err(why) => {
             println!("emulated: {why}");
             Ok(Arc::new(damper_cuda::EmulatedDevice::new(damper_cuda::ThreadOrder::Numbered, u64::MAX)?))
         }
-        #[cfg(not(feature = "emulated"))]
-        Err(why) => Err(why),
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Allocation {
 
 impl Allocation {
     // Only devices use it, and a build may have none.
-    #[cfg_attr(not(any(test, feature = "cuda", feature = "emulated")), expect(dead_code))]
+    #[cfg_attr(not(any(test, feature = "cuda")), expect(dead_code))]
     pub(crate) fn new(address: u64, bytes: u64) -> Self {
         Self { address, bytes }
     }

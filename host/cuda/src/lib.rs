@@ -12,7 +12,7 @@ mod update;
 
 #[cfg(feature = "cuda")]
 mod card;
-#[cfg(any(test, feature = "emulated"))]
+#[cfg(any(test, feature = "cuda"))]
 mod emulated;
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod tests;
 #[cfg(feature = "cuda")]
 pub use card::Card;
 pub use device::{Allocation, Argument, CudaDevice, Launch, Span};
-#[cfg(any(test, feature = "emulated"))]
+#[cfg(any(test, feature = "cuda"))]
 pub use emulated::{EmulatedDevice, ThreadOrder};
 pub use error::DeviceError;
 pub use exact_sum::{ExactSum, StepNoise};

@@ -137,6 +137,8 @@ def test_errors_are_one_line():
         (fit(x, y + 0.5), "y: Unknown label type: continuous; give classes, or use damper.Regressor"),
         (fit(x, y[1:]), "y: has 299 labels, and X has 300 rows"),
         (fit(x, y, classes=[0]), "classes: y has one class only"),
+        (fit(x, y, classes="0,1,2"), "classes: '0,1,2' is a text; give a list of the classes"),
+        (fit(x, np.array(["a", None] * 150, object), classes=None), "y: has missing labels, or labels of several types"),
         (fit(x, y, classes=[0, 1, 1]), "classes: give each class once, all of one type"),
         (fit(x, y, network="cnn"), "network: cnn; give linear or mlp:64,32, or train a module by damper.fit"),
         (fit(x, y, network="mlp:0"), "mlp"),

@@ -211,3 +211,66 @@ def test_wrong_samples_are_errors():
     regression = fit(nn.Linear(12, 1), (X, X[:, :1]))
     with pytest.raises(damper.Error, match="mse has no classes"):
         regression.predict(X, kind="class")
+
+
+def by_command(folder, table, *flags):
+    """Returns a run of the command on `table`, a text, with held-out rows of the same table."""
+    (folder / "train.csv").write_text(table)
+    (folder / "new.csv").write_text(table)
+    out = folder / "run"
+    settings = ["--noise-multiplier", "1", "--batch-size", "40", "--epochs", "2", "--lr", "0.3", "--quiet", "--out", str(out), *flags]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert _damper.main(["damper", "train", "--model", "linear", "--data", f"csv:{folder / 'train.csv'}", *settings]) == 0
+    return damper.Run(out)
+
+
+def people(count, header="income,plan,age,price"):
+    rows = np.random.default_rng(3)
+    lines = [header] if header else []
+    for _ in range(count):
+        income, age = rows.integers(20, 90), rows.integers(18, 80)
+        lines.append(f"{income},{['basic', 'gold'][income % 2]},{age},{3 * income + 40 * (income % 2)}")
+    return "\n".join(lines) + "\n"
+
+
+def outputs_by_hand(run, features):
+    session = onnxruntime.InferenceSession(str(run.path / "model.onnx"))
+    return session.run(None, {session.get_inputs()[0].name: features.astype("float32")})[0]
+
+
+def test_tables_of_the_command_are_read_by_their_columns(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    flags = ["--loss", "mse", "--categories", "plan=basic,gold", "--scale", "income=55,20", "--scale", "age=50,20", "--scale", "price=180,60"]
+    run = by_command(tmp_path, people(200), "--test", f"csv:{tmp_path / 'new.csv'}", *flags)
+    frame = pandas.read_csv(tmp_path / "new.csv")
+    features = np.stack([(frame.income - 55) / 20, frame.plan == "basic", frame.plan == "gold", (frame.age - 50) / 20], 1)
+    expected = outputs_by_hand(run, features)
+    for shuffled in (frame, frame[["age", "price", "plan", "income"]], frame.drop(columns="price")):
+        assert np.allclose(run.predict(shuffled), expected, rtol=1e-5)
+    wide = np.stack([frame.income, frame.plan == "basic", frame.plan == "gold", frame.age], 1).astype("float32")
+    assert np.allclose(run.predict(wide), expected, rtol=1e-5)
+    loss = np.square(expected[:, 0] - frame.price).mean()
+    for found in (run.evaluate(frame), run.evaluate(frame.drop(columns="price"), frame.price), run.evaluate(str(tmp_path / "new.csv"))):
+        assert found.loss == pytest.approx(loss, rel=1e-4) and found.samples == 200
+    assert run.evaluate(tmp_path / "new.csv").loss == pytest.approx(run.loss, rel=1e-4)
+    with pytest.raises(damper.Error, match="X: .*new.csv is a path; read it first"):
+        run.predict(tmp_path / "new.csv")
+
+
+def test_classes_of_the_command_have_their_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    lines = people(200, "").replace("basic,", "").replace("gold,", "").splitlines()
+    table = "".join(f"{line.rpartition(',')[0]},{['low', 'high'][int(line.split(',')[0]) > 50]}\n" for line in lines)
+    # Columns without names are counted from 0.
+    run = by_command(tmp_path, table, "--classes", "low,high", "--scale", "0=55,20", "--scale", "1=50,20", "--test", f"csv:{tmp_path / 'new.csv'}")
+    frame = pandas.read_csv(tmp_path / "new.csv", header=None)
+    features = np.stack([(frame[0] - 55) / 20, (frame[1] - 50) / 20], 1)
+    logits = outputs_by_hand(run, features)
+    names = np.array(["low", "high"])[logits.argmax(1)]
+    for given in (frame, frame[[0, 1]], frame[[0, 1]].to_numpy()):
+        assert (run.predict(given, kind="class") == names).all()
+    accuracy = (names == frame[2]).mean()
+    assert accuracy > 0.6 and run.accuracy == pytest.approx(accuracy)
+    for found in (run.evaluate(frame), run.evaluate(str(tmp_path / "new.csv"))):
+        assert found.accuracy == pytest.approx(accuracy)

@@ -15,6 +15,7 @@ import numpy as np
 from . import _network
 from ._damper import Error
 from ._fit import PrivacyWarning, fit_network
+from ._frames import is_frame
 from ._predict import softmax
 from ._run import Run
 
@@ -206,12 +207,18 @@ class Classifier(_Estimator):
         if labels.dtype.kind == "f" and not _are_integers(labels):
             raise Error("y: Unknown label type: continuous; give classes, or use damper.Regressor")
         if self.classes is None:
-            classes = np.unique(labels)
+            try:
+                classes = np.unique(labels)
+            except TypeError:
+                raise Error("y: has missing labels, or labels of several types; leave such rows out, and give all one type") from None
             message = "classes: are taken from y, so the set of its classes is treated as public; give classes=[...]"
             warnings.warn(message, PrivacyWarning, stacklevel=2)
         else:
-            classes = np.unique(np.asarray(self.classes))
-            if classes.size != len(self.classes):
+            given = range(self.classes) if isinstance(self.classes, (int, np.integer)) else self.classes
+            if isinstance(given, str):
+                raise Error(f"classes: {given!r} is a text; give a list of the classes")
+            classes = np.unique(np.asarray(given))
+            if classes.size != len(given):
                 raise Error("classes: give each class once, all of one type")
         if classes.size < 2:
             raise Error("classes: y has one class only; give classes=[...] with all public classes")
@@ -344,7 +351,9 @@ def _check_names(known: list[str], names: list[str]) -> None:
 def _features(X: Any) -> np.ndarray:
     """Returns finite features `[N, in]`, float64."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise Error("X: is a sparse matrix; give X.toarray()")
+        raise Error("X: is a sparse matrix; give X.toarray(), or sparse_output=False to the encoder that made it")
+    for name in X.columns if is_frame(X) else []:
+        _floats(np.asarray(X[name]), f"X, column '{name}'")
     array = _floats(np.asarray(X), "X")
     if array.ndim != 2:
         raise Error(
@@ -389,7 +398,7 @@ def _floats(array: np.ndarray, what: str) -> np.ndarray:
         # The type that scikit-learn raises for objects.
         raise TypeError(f"{what}: has an object that is no number ({error}); give numbers") from None
     except ValueError:
-        raise Error(f"{what}: has text that is no number; give numbers") from None
+        raise Error(f"{what}: has text that is no number; give numbers: OneHotEncoder encodes categories, if its list of them is public") from None
 
 
 def _finite(array: np.ndarray, what: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from ._export import takes
 def input_names(module: Any) -> list[str]:
     """Returns the names of the inputs of `module.forward`, or `*` if it takes any."""
     if not hasattr(module, "named_parameters"):
-        raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
+        raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module, or take damper.Classifier or damper.Regressor for a network by name")
     names = []
     for parameter in inspect.signature(_peft.called(module).forward).parameters.values():
         is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)

@@ -18,6 +18,8 @@ from ._metadata import METADATA
 #: Number of samples that are computed at once.
 ROWS = 256
 KINDS = ("output", "class", "probability")
+#: Losses of labels that are numbers.
+OF_NUMBERS = ("mse", "l1", "huber", "bce-with-logits")
 #: Name of the settings of a run in its folder.
 RECORD = "config.toml"
 
@@ -35,9 +37,12 @@ class Evaluation(NamedTuple):
 
 def evaluate(folder: pathlib.Path, data: Any) -> Evaluation:
     """Returns the figures of the run's model on `data`, as `damper evaluate` computes them."""
-    read = read_again(_facts(folder / "model.onnx"), data, "data")
     use_onnxruntime()
-    answer, _ = _damper.call("evaluate", [str(folder), "memory:train"], {"json": True}, lambda _: None, (read.split(), None))
+    if isinstance(data, (str, pathlib.Path)):
+        of_file, arrays = str(data), None
+    else:
+        of_file, arrays = "memory:train", (read_again(_facts(folder / "model.onnx"), data, "data").split(), None)
+    answer, _ = _damper.call("evaluate", [str(folder), of_file], {"json": True}, lambda _: None, arrays)
     found = json.loads(answer)
     return Evaluation(found["loss"], found["accuracy"], found["samples"])
 
@@ -46,6 +51,8 @@ def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
     """Returns the outputs of the run's model for `data`, or the classes or probabilities that follow from them."""
     if kind not in KINDS:
         raise Error(f"kind: {kind!r}; give {', '.join(map(repr, KINDS))}")
+    if isinstance(data, (str, pathlib.Path)):
+        raise Error(f"X: {data} is a path; read it first, such as by pandas.read_csv")
     file = folder / "model.onnx"
     settings = _record(folder)
     known = _facts(file)
@@ -77,11 +84,41 @@ def _record(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def _facts(file: pathlib.Path) -> dict[str, Any]:
-    """Returns the facts about the run's data: those of `damper.fit`, or the names of the model's inputs."""
+    """Returns the facts about the run's data: those of `damper.fit`, or of a run of the command."""
     _, metadata = _damper.read_model(file)
     if METADATA in metadata:
         return json.loads(metadata[METADATA])
-    return {"inputs": [one.name for one in _session(file).get_inputs()], "labels": True}
+    return _of_command(metadata, _record(file.parent), _session(file).get_inputs())
+
+
+def _of_command(metadata: dict[str, str], settings: dict[str, Any], inputs: list[Any]) -> dict[str, Any]:
+    """Returns the facts about the data of a run of the command, from its settings and the names in its model."""
+    loss = settings.get("loss", "softmax-cross-entropy")
+    reading = _frames.of_options({name: settings[name] for name in ("categories", "scale") if name in settings}, None)
+    known = {
+        "inputs": [one.name for one in inputs],
+        "labels": not loss.startswith("output:"),
+        "label_type": "float32" if loss in OF_NUMBERS else "int64",
+        "classes": json.loads(metadata["damper.classes"]) if "damper.classes" in metadata else None,
+        "scale": reading.scale,
+        "types": {one.name: "float32" if "float" in one.type else "int64" for one in inputs},
+    }
+    table = json.loads(metadata.get("damper.columns", "null"))
+    if table is None and not set(reading.scale) - {_frames.LABELS} and not reading.categories:
+        return known
+    if table is None:
+        table = _by_number(settings, reading, inputs[0])
+    names = [name for name in table["columns"] if name != table["label"]]
+    categories = {name: values for name, values in reading.categories.items() if name in names}
+    return known | {"label": table["label"], "columns": {inputs[0].name: {"names": names, "categories": categories}}}
+
+
+def _by_number(settings: dict[str, Any], reading: _frames.Reading, taken: Any) -> dict[str, Any]:
+    """Returns the columns of a file without names, which settings count from 0."""
+    if reading.categories:
+        raise Error("X: the run's file has categories and no names of columns; for such files there is `damper evaluate`")
+    count = taken.shape[-1] + 1
+    return {"columns": list(map(str, range(count))), "label": str(settings.get("label-column", count - 1))}
 
 
 def without_loss(file: pathlib.Path) -> bytes | None:

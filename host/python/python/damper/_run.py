@@ -163,7 +163,7 @@ class Run:
     def evaluate(self, X: Any, y: Any = None) -> Evaluation:
         """Returns `(loss, accuracy, samples)` of the model on the samples `X` with the labels `y`.
 
-        Both may also be one argument, as the data of `damper.fit`. The figures are those of `run.loss` and
+        Both may also be one argument, as the data of `damper.fit`, or the path of a file that the command reads. The figures are those of `run.loss` and
         `run.accuracy`, computed by the same code. They are exact functions of these rows, so epsilon does not cover them.
         """
         self._model()

@@ -297,7 +297,14 @@ impl DataArgs {
     /// Returns the settings that read `samples` in the same way, without those that divide them.
     pub fn of_samples(self, samples: &str) -> Self {
         let data = Some(samples.to_owned());
-        Self { data, test: None, test_labels: None, split_seed: None, stratify: None, train_size: None, ..self }
+        let all =
+            Self { data, test: None, test_labels: None, split_seed: None, stratify: None, train_size: None, ..self };
+        if !all.is_in_program() {
+            return all;
+        }
+        // A program has read its columns itself.
+        let Self { data, normalize, raw_bytes, layout, on_bad_row, classes, data_memory, cache, .. } = all;
+        Self { data, normalize, raw_bytes, layout, on_bad_row, classes, data_memory, cache, ..Self::default() }
     }
 
     /// Adds the kinds that paths without one suggest. Returns what it added. A network for sequences takes a table as

@@ -59,7 +59,7 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, runs: Runs, train: &mut Com
         return Err(Failure::usage(format!("`model` {network}: {problem}")).into());
     }
     if let (Some(network), true) = (&network, args.has_budget() && !args.data.is_in_program()) {
-        let problem = "its sizes are read from the data, and `budget` is charged before; give a file, such as initial.onnx of a run without `budget`";
+        let problem = "its sizes are read from the data, and `budget` is charged before; give a file, such as initial.onnx of a run on a few made-up rows of the same columns";
         return Err(Failure::usage(format!("`model` {network}: {problem}")).into());
     }
     args.found = args.data.find_kinds(network.as_ref())?;

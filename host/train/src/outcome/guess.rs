@@ -16,13 +16,21 @@ pub fn guess_warning(run: &Run, outcome: &Outcome) -> Option<String> {
     if run.config.test_metrics != TestMetrics::Exact || derive.label_weights != LabelWeights::default() {
         return None;
     }
+    let mut is_sure = false;
     let is_guess = match derive.loss {
-        Loss::SoftmaxCrossEntropy => last.loss >= (outcome.class_metrics.as_ref()?.classes.len() as f64).ln(),
+        Loss::SoftmaxCrossEntropy => {
+            let found = outcome.class_metrics.as_ref()?;
+            let most = found.classes.iter().map(|class| class.labels).max()? as f64 / found.labels as f64;
+            is_sure = last.accuracy? > most;
+            last.loss >= (found.classes.len() as f64).ln()
+        }
         Loss::Mse => r_squared(run, last.loss)? <= 0.0,
         _ => false,
     };
-    let remedy = "scale the features by public constants with `normalize`, or try another `lr`";
-    is_guess.then(|| {
-        format!("the held-out loss {:.4} is not below that of a guess, so nothing was learned: {remedy}", last.loss)
-    })
+    let remedy = if is_sure {
+        "but its accuracy is above that of the most frequent class: its probabilities are too sure; a larger `clip` makes them less so"
+    } else {
+        "so nothing was learned: scale the features by public constants with `normalize`, or try another `lr`"
+    };
+    is_guess.then(|| format!("the held-out loss {:.4} is not below that of a guess, {remedy}", last.loss))
 }
