@@ -109,6 +109,7 @@ pub struct CalibrateQuery {
 /// Result of either query. It serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`,
 /// `steps`, `accountant`, and more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AccountingResult {
     /// ε, rounded up.
     pub epsilon: f64,

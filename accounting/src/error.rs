@@ -14,6 +14,7 @@ pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
 /// An error: the setting at fault under the name of its field, in backticks, and the fix.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum AccountingError {
     /// ε is not a finite number above 0.
     #[error("`epsilon` {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]

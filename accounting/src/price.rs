@@ -26,6 +26,7 @@ impl fmt::Display for Accountant {
 
 /// An ε, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EpsilonBound {
     /// ε, at least 0.
     pub epsilon: f64,

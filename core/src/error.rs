@@ -5,6 +5,7 @@ use core::fmt;
 /// Invalid configuration: the parameter and its allowed range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct ConfigError {
     /// Name of the parameter: `sampling rate`, `noise multiplier`.
     pub parameter: &'static str,
@@ -75,6 +76,7 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 /// A step did not open. Nothing was released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum OpenError<E> {
     /// The privacy budget is spent. Stop training.
     BudgetSpent,

@@ -88,6 +88,7 @@ const CHECKSUM: usize = 8;
 /// Cause of a failed restore. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum RestoreError {
     /// The bytes are not from [`save`], or were damaged.
     Damaged,

@@ -39,6 +39,7 @@ pub use window::{Axis, Window};
 
 /// Error of a kernel call with inconsistent arguments. The values of the operands never cause an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// A slice's length does not match its shape.
     Length,

@@ -23,6 +23,7 @@ pub(super) const SMALLEST: f64 = 1e-9;
 
 /// A multiplier and its privacy cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Calibrated {
     /// The noise multiplier.
     pub multiplier: f64,
@@ -34,6 +35,7 @@ pub struct Calibrated {
 
 /// A multiplier that a grid can run, and its privacy cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OnGrid {
     /// σ in grid units, an integer.
     pub sigma: u64,

@@ -23,6 +23,7 @@ pub struct FactorizeQuery {
 
 /// A BLT with its sensitivity and loss.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Factorized {
     /// The decays of C, descending.
     pub theta: Vec<f64>,

@@ -71,6 +71,7 @@ pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
 
 /// An ε, and the order that gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Epsilon {
     /// ε, at least 0, or +∞ without a guarantee.
     pub epsilon: f64,

@@ -29,6 +29,7 @@ use damper_access::Unreleased;
 
 /// Cause that kept a step of several processes from finishing. The step releases nothing, and its charge stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ExchangeError<E> {
     /// The step does not fit its caller.
     Call(CallError),
