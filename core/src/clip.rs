@@ -31,6 +31,23 @@ use crate::numerics::reduce::sum_of_squares;
 use crate::record::{RecordSink, RecordSource};
 
 /// Clipping rule chosen at run time.
+///
+/// ```
+/// use damper_core::clip::{AnyRule, Automatic};
+/// use damper_core::record::RecordSink;
+///
+/// struct Bytes(Vec<u8>);
+/// impl RecordSink for Bytes {
+///     fn put(&mut self, bytes: &[u8]) {
+///         self.0.extend(bytes);
+///     }
+/// }
+///
+/// let mut bytes = Bytes(vec![]);
+/// AnyRule::Automatic(Automatic::new(0.01)?).write(&mut bytes);
+/// assert_eq!(bytes.0, [&[1], &0.01f32.to_le_bytes()[..]].concat());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AnyRule {
     /// Flat clipping: [`FlatL2`].

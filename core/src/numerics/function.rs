@@ -1,5 +1,13 @@
 //! Functions beyond `+ − × ÷`, from `libm`. Only this module and [`up`](super::up) call it.
 //!
+//! ```
+//! use damper_core::numerics::function::*;
+//!
+//! assert_eq!((sqrt_f32(2.25), sqrt_f64(2.25)), (1.5, 1.5));
+//! assert_eq!((exp_f32(0.0), exp_f64(0.0), ln_f32(1.0)), (1.0, 1.0, 0.0));
+//! assert_eq!((sin_cos_f32(0.0), cos_f64(0.0), pow_f64(2.0, 10.0)), ((0.0, 1.0), 1.0, 1024.0));
+//! ```
+//!
 //! # Numerics
 //!
 //! Square roots are correctly rounded, so their bits are unique. Other functions have the bits of the `libm` release in

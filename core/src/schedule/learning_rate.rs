@@ -33,6 +33,17 @@ use crate::numerics::scalar::{cos, pow, sqrt};
 use crate::record::{RecordSink, RecordSource};
 
 /// Decay of the learning rate.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate};
+///
+/// let at = |decay, step| LearningRate::new(0.5, 0, decay).map(|rate| rate.at(step));
+/// assert_eq!(at(Decay::Step { every: 10, factor: 0.5 }, 25)?, 0.125);
+/// assert!((at(Decay::Cosine { steps: 100, floor: 0.0 }, 50)? - 0.25).abs() < 1e-12);
+/// assert_eq!(at(Decay::Polynomial { offset: 1.0, slope: 1.0 }, 3)?, 0.25);
+/// assert_eq!(at(Decay::RootLinear { steps: 100, floor: 0.0 }, 25)?, 0.25);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decay {
     /// No decay.
@@ -151,6 +162,15 @@ fn share(step: u32, steps: u32) -> f64 {
 }
 
 /// Learning rate of each step.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate};
+///
+/// // Warm-up over four steps.
+/// let rate = LearningRate::new(0.5, 4, Decay::Constant)?;
+/// assert_eq!([0, 1, 3, 100].map(|step| rate.at(step)), [0.125, 0.25, 0.5, 0.5]);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LearningRate {
     base: f64,

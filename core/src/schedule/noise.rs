@@ -36,6 +36,17 @@ use crate::numerics::scalar::{pow, sqrt};
 use crate::record::{RecordSink, RecordSource};
 
 /// Schedule of the noise over the steps.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+///
+/// let rate = LearningRate::new(0.5, 0, Decay::Step { every: 1, factor: 0.25 })?;
+/// // The learning rate of step 1 is a quarter of the first.
+/// assert_eq!(NoiseSchedule::Matched { exponent: 0.5 }.factor(1, &rate), 2.0);
+/// assert_eq!(NoiseSchedule::Polynomial { growth: 1.0, exponent: 1.0 }.factor(3, &rate), 2.0);
+/// assert!(NoiseSchedule::Matched { exponent: 5.0 }.check().is_err());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoiseSchedule {
     /// `α_t = 1`.

@@ -15,6 +15,21 @@ use crate::private::{Mechanism, SumWord};
 use damper_access::Unreleased;
 
 /// Content of an open step or of a shard.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.25])?;
+/// // On the grid of 2¹⁶ units per clip.
+/// let probe = step.probe(Unreleased::claim());
+/// let units: Vec<i32> = probe.sum.iter().map(|word| word.get(Unreleased::claim())).collect();
+/// assert_eq!((units, probe.non_finite), (vec![1 << 15, -(1 << 14)], 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Probe<'a, W> {
     /// Sum of clipped gradients, `[D]` words.
@@ -77,6 +92,22 @@ impl<W> SumWord<W> {
 }
 
 /// A clipping rule supplied by an audit. It may be wrong on purpose.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::{clip::Clip as _, step::audit::{ByRule, ClipRule}};
+///
+/// /// Wrong on purpose: it bounds samples by twice the clip.
+/// #[derive(Clone, Copy)]
+/// struct Twice;
+/// impl ClipRule for Twice {
+///     fn divisor(&self, norm: f32, clip: f32) -> f32 {
+///         norm.max(clip) / 2.0
+///     }
+/// }
+///
+/// assert_eq!(ByRule::new(Twice, Unreleased::claim()).divisor(3.0, 1.0), 1.5);
+/// ```
 pub trait ClipRule: Copy {
     /// Returns the divisor, as [`Clip::divisor`] does.
     fn divisor(&self, norm: f32, clip: f32) -> f32;

@@ -22,6 +22,29 @@ use core::ops::Range;
 /// A charged step that takes samples. Dropping it releases nothing and wipes the sum. The charge stays.
 ///
 /// It borrows only the state, so a task or a resource can hold it.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let noise = NoiseRng::simulation(1);
+/// let mut params = [0.0; 2];
+///
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// assert_eq!((step.number(), step.clip(), step.eval_points()), (0, 1.0, 1));
+/// step.add(&[0.5, -0.2])?;
+/// step.add_combined(&[&[0.5], &[-0.2]])?;
+/// step.add_streamed(|segments| segments.push(&[0.5, -0.2]))?;
+/// step.adding().each_combined(&[&[&[0.5, -0.2]], &[&[0.1], &[0.3]]])?;
+/// step.finish(&mut params, &noise)?;
+/// assert!(params != [0.0; 2]);
+///
+/// // A step that is dropped releases nothing, and stays charged.
+/// drop(config.open(&mut state, &mut ledger)?);
+/// assert_eq!(ledger.charged_steps(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) adder: Adder<P::Mechanism, P::Clip>,
