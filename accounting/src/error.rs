@@ -13,6 +13,14 @@ use thiserror::Error;
 pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
 /// An error: the setting at fault under the name of its field, in backticks, and the fix.
+///
+/// ```
+/// use damper_accounting::{AccountingError, sampling_rate};
+///
+/// let error = sampling_rate(2.0).unwrap_err();
+/// assert_eq!(error, AccountingError::SamplingRate(2.0));
+/// assert!(error.is_of_setting() && error.to_string().starts_with("`sampling_rate` 2"));
+/// ```
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum AccountingError {

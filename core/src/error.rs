@@ -102,7 +102,6 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub enum OpenError<E> {
     /// The privacy budget is spent. Stop training.
     BudgetSpent,

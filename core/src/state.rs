@@ -132,7 +132,6 @@ const CHECKSUM: usize = 8;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub enum RestoreError {
     /// The bytes are not from [`save`], or were damaged.
     Damaged,

@@ -6,6 +6,19 @@
 use crate::{Error, Walk, check};
 
 /// Function of one value.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary, unary_in_place};
+///
+/// let (x, mut out) = ([-1.0, 0.0, 4.0], [0.0; 3]);
+/// unary(Unary::Relu, &x, &mut out)?;
+/// assert_eq!(out, [0.0, 0.0, 4.0]);
+/// unary_in_place(Unary::Sqrt, &mut out);
+/// assert_eq!(out, [0.0, 0.0, 2.0]);
+/// unary(Unary::Clip { low: -0.5, high: 1.0 }, &x, &mut out)?;
+/// assert_eq!(out, [-0.5, 0.0, 1.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Unary {
     /// `|x|`.
@@ -128,12 +141,29 @@ macro_rules! with_unary {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary};
+///
+/// let mut out = [0.0; 2];
+/// unary(Unary::Sigmoid, &[0.0, 100.0], &mut out)?;
+/// assert_eq!(out, [0.5, 1.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     with_unary!(op, map(x, out))
 }
 
 /// Applies `op` to each entry of `x` in place.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary_in_place};
+///
+/// let mut x = [-2.0, 3.0];
+/// unary_in_place(Unary::Abs, &mut x);
+/// assert_eq!(x, [2.0, 3.0]);
+/// ```
 #[inline(always)]
 pub fn unary_in_place(op: Unary, x: &mut [f32]) {
     with_unary!(op, map_in_place(x));
@@ -144,6 +174,15 @@ pub fn unary_in_place(op: Unary, x: &mut [f32]) {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::gate_in_place;
+///
+/// let mut grad = [1.0, 2.0, 3.0];
+/// gate_in_place(&[-1.0, 0.0, 4.0], &mut grad)?;
+/// assert_eq!(grad, [0.0, 0.0, 3.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
     check(x.len() == grad.len())?;
@@ -166,6 +205,15 @@ fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::map;
+///
+/// let mut out = [0i64; 2];
+/// map(&[1.5f32, -2.5], &mut out, |x| x as i64)?;
+/// assert_eq!(out, [1, -2]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(), Error> {
     check(x.len() == out.len())?;
@@ -176,6 +224,17 @@ pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(),
 }
 
 /// Function of two values.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::{Binary, binary}};
+///
+/// // A bias of each column.
+/// let walk = Walk::broadcast(&[2, 2], [&[2, 2], &[2]]).unwrap();
+/// let mut out = [0.0; 4];
+/// binary(Binary::Add, &walk, &[1.0, 2.0, 3.0, 4.0], &[10.0, 20.0], &mut out)?;
+/// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Binary {
     /// `a + b`.
@@ -251,6 +310,13 @@ pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32])
 }
 
 /// Returns the maximum. `b` if they are equal, NaN if either is NaN.
+///
+/// ```
+/// use damper_nn::elementwise::{larger, smaller};
+///
+/// assert_eq!((larger(1.0, 2.0), smaller(1.0, 2.0)), (2.0, 1.0));
+/// assert!(larger(f32::NAN, 1.0).is_nan() && smaller(1.0, f32::NAN).is_nan());
+/// ```
 #[inline(always)]
 #[must_use]
 pub fn larger(a: f32, b: f32) -> f32 {
@@ -265,6 +331,16 @@ pub fn smaller(a: f32, b: f32) -> f32 {
 }
 
 /// Comparison. False if an operand is NaN.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::{Compare, compare}};
+///
+/// let walk = Walk::broadcast(&[3], [&[3], &[1]]).unwrap();
+/// let mut out = [false; 3];
+/// compare(Compare::GreaterOrEqual, &walk, &[1.0, 2.0, f32::NAN], &[2.0], &mut out)?;
+/// assert_eq!(out, [false, true, false]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compare {
     /// `a = b`.
@@ -337,6 +413,16 @@ pub fn compare<T: Copy + PartialOrd>(
 }
 
 /// Function of two integers. Wraps on overflow.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::{Whole, whole}};
+///
+/// let walk = Walk::broadcast(&[2], [&[2], &[1]]).unwrap();
+/// let mut out = [0; 2];
+/// whole(Whole::Mul, &walk, &[3, i64::MAX], &[2], &mut out)?;
+/// assert_eq!(out, [6, -2]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whole {
     /// `a + b`.
@@ -382,6 +468,16 @@ pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -
 /// # Errors
 ///
 /// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::zip};
+///
+/// let walk = Walk::broadcast(&[2], [&[2], &[2]]).unwrap();
+/// let mut out = [0.0; 2];
+/// zip(&walk, &[3.0, 5.0], &[4.0, 12.0], &mut out, |a: f32, b: f32| a * a + b * b)?;
+/// assert_eq!(out, [25.0, 169.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn zip<A: Copy, B: Copy, C>(
     walk: &Walk<2>,
@@ -438,6 +534,16 @@ pub fn zip<A: Copy, B: Copy, C>(
 /// # Errors
 ///
 /// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::select};
+///
+/// let walk = Walk::broadcast(&[2], [&[2], &[2], &[1]]).unwrap();
+/// let mut out = [0.0; 2];
+/// select(&walk, &[true, false], &[1.0, 2.0], &[9.0], &mut out)?;
+/// assert_eq!(out, [1.0, 9.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn select<T: Copy>(walk: &Walk<3>, condition: &[bool], a: &[T], b: &[T], out: &mut [T]) -> Result<(), Error> {
     check(condition.len() >= walk.needed(0) && a.len() >= walk.needed(1) && b.len() >= walk.needed(2))?;

@@ -138,7 +138,6 @@ impl core::error::Error for DeadGenerator {}
 /// Error of [`Key::fresh`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub enum FreshKeyError<E> {
     /// The caller's function failed.
     Fill(E),

@@ -54,6 +54,11 @@ impl core::error::Error for ArithmeticError {}
 /// # Errors
 ///
 /// Returns the first difference.
+///
+/// ```
+/// damper_core::self_test()?;
+/// # Ok::<(), damper_core::ArithmeticError>(())
+/// ```
 pub fn self_test() -> Result<(), ArithmeticError> {
     single()?;
     if cfg!(target_pointer_width = "64") { double() } else { Ok(()) }

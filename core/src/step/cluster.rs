@@ -45,7 +45,6 @@ use damper_access::Unreleased;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum ExchangeError<E> {
     /// The step does not fit its caller.
     Call(CallError),
