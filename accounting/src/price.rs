@@ -44,7 +44,6 @@ impl fmt::Display for Accountant {
 /// # Ok::<(), damper_accounting::AccountingError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct EpsilonBound {
     /// ε, at least 0.
     pub epsilon: f64,

@@ -39,6 +39,16 @@ pub struct Truncation {
 }
 
 /// An ε at the part of δ that truncation leaves.
+///
+/// ```
+/// use damper_accounting::{Accountant, Plan, Truncation, TruncationBound, sampling_rate};
+///
+/// let (truncation, plan) = (Truncation { samples: 60_000, most: 800 }, Plan::constant(sampling_rate(0.01)?, 1.1, None, 1000)?);
+/// let any = truncation.any(plan.events());
+/// let TruncationBound { price, delta } = truncation.price(1e-5, any, |delta| plan.epsilon(Accountant::Pld, delta))?;
+/// assert!((1.51..1.53).contains(&price.epsilon) && delta < 1e-5);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TruncationBound {
     /// The privacy cost at `delta`.

@@ -13,7 +13,6 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub struct ConfigError {
     /// Name of the parameter: `sampling rate`, `noise multiplier`.
     pub parameter: &'static str,

@@ -246,6 +246,16 @@ impl Grid {
     /// # Errors
     ///
     /// Fails if the clip cannot be represented, or the lengths of the gradient, the layers and the memory differ.
+    ///
+    /// ```
+    /// use damper_core::{clip::FlatL2, grid::Grid, private::SumWord};
+    ///
+    /// let (mut memory, mut units) = ([SumWord::<i32>::ZERO; 2], vec![]);
+    /// // Clipped from the norm 5 to 1, on a grid of 2¹⁰ units per clip.
+    /// let norm = Grid::new(10)?.round_sample(&FlatL2, 1.0, &[&[3.0, -4.0]], &mut memory, |unit| units.push(unit))?;
+    /// assert_eq!((norm, units), (Some(5.0), vec![614, -819]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn round_sample<C: Clip, W: Word>(
         self,
         clip: &C,

@@ -83,46 +83,6 @@ const KIND: u32 = u32::from_le_bytes(*b"DJL2");
 const EARLIER: u32 = u32::from_le_bytes(*b"DJL1");
 
 /// An error of a journal: it cannot be used, or a charge was not persisted.
-///
-/// ```
-/// use damper_core::prelude::*;
-/// use damper_journal::{Configuration, Journal, JournalError};
-/// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-/// # struct Ram(Vec<u8>);
-/// # impl ErrorType for Ram {
-/// #     type Error = NorFlashErrorKind;
-/// # }
-/// # impl ReadNorFlash for Ram {
-/// #     const READ_SIZE: usize = 1;
-/// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-/// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-/// #         Ok(())
-/// #     }
-/// #     fn capacity(&self) -> usize {
-/// #         self.0.len()
-/// #     }
-/// # }
-/// # impl NorFlash for Ram {
-/// #     const WRITE_SIZE: usize = 4;
-/// #     const ERASE_SIZE: usize = 1024;
-/// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-/// #         self.0[from as usize..to as usize].fill(0xff);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-/// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-/// #         Ok(())
-/// #     }
-/// # }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
-/// // A blank region is not a journal without charges: only an explicit provisioning begins at 0.
-/// let opened = Journal::open(Ram(vec![0xff; 4096]), Configuration::of_ledger(100, &step, 3));
-/// assert!(matches!(opened, Err(JournalError::Blank)));
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -166,55 +126,6 @@ impl<E: fmt::Display> fmt::Display for JournalError<E> {
 impl<E: fmt::Debug + fmt::Display> core::error::Error for JournalError<E> {}
 
 /// The charges of one run, in an exclusive region of flash.
-///
-/// ```
-/// use damper_core::prelude::*;
-/// use damper_journal::{Configuration, FirstBoot, Journal};
-/// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-/// # struct Ram(Vec<u8>);
-/// # impl ErrorType for Ram {
-/// #     type Error = NorFlashErrorKind;
-/// # }
-/// # impl ReadNorFlash for Ram {
-/// #     const READ_SIZE: usize = 1;
-/// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-/// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-/// #         Ok(())
-/// #     }
-/// #     fn capacity(&self) -> usize {
-/// #         self.0.len()
-/// #     }
-/// # }
-/// # impl NorFlash for Ram {
-/// #     const WRITE_SIZE: usize = 4;
-/// #     const ERASE_SIZE: usize = 1024;
-/// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-/// #         self.0[from as usize..to as usize].fill(0xff);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-/// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-/// #         Ok(())
-/// #     }
-/// # }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
-/// let run = Configuration::of_ledger(100, &step, 3);
-/// // In the factory, in an erased region.
-/// let flash = Ram(vec![0xff; 4096]);
-/// let journal = Journal::provision(flash, run, FirstBoot::confirmed_by_owner()).unwrap();
-/// let (mut state, mut ledger) = (step.state::<3>(), Ledger::open(journal, 100)?);
-/// drop(step.open(&mut state, &mut ledger).unwrap());
-///
-/// // After a restart.
-/// let flash = ledger.into_store().release();
-/// let journal = Journal::open(flash, run).unwrap();
-/// assert_eq!(journal.record().paid, 1);
-/// assert_eq!(Ledger::open(journal, 100)?.charged_steps(), 1);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct Journal<F> {
     flash: F,
@@ -297,53 +208,6 @@ impl<F: NorFlash> Journal<F> {
     /// # Errors
     ///
     /// As [`Journal::open`] except for damage, or no sector keeps written words.
-    ///
-    /// ```
-    /// use damper_core::prelude::*;
-    /// use damper_journal::{Allowance, Configuration, FirstBoot, Journal, JournalError};
-    /// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-    /// # struct Ram(Vec<u8>);
-    /// # impl ErrorType for Ram {
-    /// #     type Error = NorFlashErrorKind;
-    /// # }
-    /// # impl ReadNorFlash for Ram {
-    /// #     const READ_SIZE: usize = 1;
-    /// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-    /// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-    /// #         Ok(())
-    /// #     }
-    /// #     fn capacity(&self) -> usize {
-    /// #         self.0.len()
-    /// #     }
-    /// # }
-    /// # impl NorFlash for Ram {
-    /// #     const WRITE_SIZE: usize = 4;
-    /// #     const ERASE_SIZE: usize = 1024;
-    /// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-    /// #         self.0[from as usize..to as usize].fill(0xff);
-    /// #         Ok(())
-    /// #     }
-    /// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-    /// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-    /// #         Ok(())
-    /// #     }
-    /// # }
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
-    /// let run = Configuration::of_ledger(100, &step, 3);
-    /// let journal = Journal::provision(Ram(vec![0xff; 4096]), run, FirstBoot::confirmed_by_owner()).unwrap();
-    /// let (mut state, mut ledger) = (step.state::<3>(), Ledger::open(journal, 100)?);
-    /// for _ in 0..2 {
-    ///     drop(step.open(&mut state, &mut ledger).unwrap());
-    /// }
-    /// // An undamaged journal opens with its own count.
-    /// let flash = ledger.into_store().release();
-    /// let journal = Journal::recover(flash, run, Allowance { steps: 1, divergence: 0.0 }).unwrap();
-    /// assert!(journal.record().paid >= 2);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn recover(flash: F, run: Configuration, most: Allowance) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
         match journal.find() {

@@ -27,45 +27,6 @@ pub struct Region<'a, F> {
 }
 
 /// An error of a region.
-///
-/// ```
-/// use core::cell::RefCell;
-/// use damper_journal::{Region, RegionError};
-/// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-/// # struct Ram(Vec<u8>);
-/// # impl ErrorType for Ram {
-/// #     type Error = NorFlashErrorKind;
-/// # }
-/// # impl ReadNorFlash for Ram {
-/// #     const READ_SIZE: usize = 1;
-/// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-/// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-/// #         Ok(())
-/// #     }
-/// #     fn capacity(&self) -> usize {
-/// #         self.0.len()
-/// #     }
-/// # }
-/// # impl NorFlash for Ram {
-/// #     const WRITE_SIZE: usize = 4;
-/// #     const ERASE_SIZE: usize = 1024;
-/// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-/// #         self.0[from as usize..to as usize].fill(0xff);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-/// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-/// #         Ok(())
-/// #     }
-/// # }
-///
-/// # fn main() {
-/// let flash = RefCell::new(Ram(vec![0xff; 4096]));
-/// let mut region = Region::new(&flash, 1024..2048);
-/// assert_eq!(region.capacity(), 1024);
-/// assert_eq!(region.read(1024, &mut [0]), Err(RegionError::OutOfBounds));
-/// # }
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -39,48 +39,6 @@ const EARLIER: u32 = u32::from_le_bytes(*b"DJS1");
 const WORDS: usize = block::BYTES as usize / 4;
 
 /// An error of snapshots: there is none to continue from, or a snapshot was not saved.
-///
-/// ```
-/// use damper_core::prelude::*;
-/// use damper_journal::{Configuration, SnapshotError, Snapshots};
-/// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-/// # struct Ram(Vec<u8>);
-/// # impl ErrorType for Ram {
-/// #     type Error = NorFlashErrorKind;
-/// # }
-/// # impl ReadNorFlash for Ram {
-/// #     const READ_SIZE: usize = 1;
-/// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-/// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-/// #         Ok(())
-/// #     }
-/// #     fn capacity(&self) -> usize {
-/// #         self.0.len()
-/// #     }
-/// # }
-/// # impl NorFlash for Ram {
-/// #     const WRITE_SIZE: usize = 4;
-/// #     const ERASE_SIZE: usize = 1024;
-/// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-/// #         self.0[from as usize..to as usize].fill(0xff);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-/// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-/// #         Ok(())
-/// #     }
-/// # }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
-/// let run = Configuration::of_ledger(100, &step, 3);
-/// let mut snapshots = Snapshots::open(Ram(vec![0xff; 4096]), run, 0).unwrap();
-/// snapshots.save(5, &mut [0.5f32; 3]).unwrap();
-/// // The ledger has fewer steps than the snapshot, so somebody restored an older image.
-/// assert!(matches!(Snapshots::open(snapshots.release(), run, 4), Err(SnapshotError::LedgerBehind)));
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -121,53 +79,6 @@ impl<E: fmt::Display> fmt::Display for SnapshotError<E> {
 impl<E: fmt::Debug + fmt::Display> core::error::Error for SnapshotError<E> {}
 
 /// The newest snapshots of one run, in an exclusive region of flash.
-///
-/// ```
-/// use damper_core::prelude::*;
-/// use damper_journal::{Configuration, Snapshots};
-/// # use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
-/// # struct Ram(Vec<u8>);
-/// # impl ErrorType for Ram {
-/// #     type Error = NorFlashErrorKind;
-/// # }
-/// # impl ReadNorFlash for Ram {
-/// #     const READ_SIZE: usize = 1;
-/// #     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-/// #         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
-/// #         Ok(())
-/// #     }
-/// #     fn capacity(&self) -> usize {
-/// #         self.0.len()
-/// #     }
-/// # }
-/// # impl NorFlash for Ram {
-/// #     const WRITE_SIZE: usize = 4;
-/// #     const ERASE_SIZE: usize = 1024;
-/// #     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-/// #         self.0[from as usize..to as usize].fill(0xff);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-/// #         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-/// #         Ok(())
-/// #     }
-/// # }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
-/// let run = Configuration::of_ledger(100, &step, 3);
-/// let mut snapshots = Snapshots::open(Ram(vec![0xff; 4096]), run, 0).unwrap();
-/// assert_eq!(snapshots.newest(), None);
-/// snapshots.save(5, &mut [0.5f32, 1.5, 2.5]).unwrap();
-///
-/// // After a restart with 6 charged steps. The step in between is burned.
-/// let mut snapshots = Snapshots::open(snapshots.release(), run, 6).unwrap();
-/// let mut params = [0.0f32; 3];
-/// snapshots.load(&mut params).unwrap();
-/// assert_eq!((snapshots.newest(), params), (Some(5), [0.5, 1.5, 2.5]));
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct Snapshots<F> {
     flash: F,

@@ -45,7 +45,6 @@ pub use window::{Axis, Window};
 /// assert!(unary(Unary::Neg, &[1.0, 2.0], &mut [0.0; 3]).is_err(), "one output too many");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Error {
     /// A slice's length does not match its shape.
     Length,

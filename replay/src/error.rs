@@ -7,7 +7,6 @@ use damper_core::numerics::CONTRACT;
 
 /// A pack cannot be played to its end. Lines printed before the error are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum ReplayError<E> {
     /// The bytes ended or could not be read.
     Source(E),

@@ -32,6 +32,15 @@ pub struct FactorizeQuery {
 }
 
 /// A BLT with its sensitivity and loss.
+///
+/// ```
+/// use damper_accounting::factor::{Factorized, FactorizeQuery, Objective};
+///
+/// let query = FactorizeQuery { steps: 100, buffers: 1, pattern: None, objective: Objective::Mean };
+/// let Factorized { theta, sensitivity, error, root_loss, .. } = query.answer()?;
+/// assert!(theta.len() == 1 && (root_loss - sensitivity * error.sqrt()).abs() < 1e-9 * root_loss);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Factorized {

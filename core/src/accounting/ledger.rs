@@ -145,6 +145,13 @@ impl<S> Ledger<S> {
     }
 
     /// Returns the store, to use its other content.
+    ///
+    /// ```
+    /// use damper_core::accounting::{Ledger, Volatile};
+    ///
+    /// let mut ledger = Ledger::volatile(1);
+    /// assert_eq!(ledger.store_mut(), &mut Volatile);
+    /// ```
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }

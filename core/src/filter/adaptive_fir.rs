@@ -216,6 +216,16 @@ pub struct AdaptiveFirStep<const LAGS: usize = 8> {
 
 impl<const LAGS: usize> AdaptiveFirStep<LAGS> {
     /// Returns `b_1, …`, which are released.
+    ///
+    /// ```
+    /// use damper_core::filter::{AdaptiveFir, AdaptiveFirState, Filter as _};
+    ///
+    /// let filter = AdaptiveFir::<8>::new(2, 0.9, 1e-8)?;
+    /// // Before the first step there is no earlier gradient.
+    /// let step = filter.begin(&mut AdaptiveFirState::new([0.0f32; 4]));
+    /// assert!(step.delayed().iter().all(|tap| *tap == 0.0));
+    /// # Ok::<(), damper_core::error::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn delayed(&self) -> &[f32] {
         &self.delayed

@@ -57,6 +57,20 @@ impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
 
 impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     /// Reads the sum and the counts, which are not released.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::{prelude::*, private::SumWord};
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+    /// let (step, mut memory) = (config.open(&mut state, &mut ledger)?, [SumWord::ZERO; 2]);
+    /// let mut shard = step.shard(&mut memory)?;
+    /// shard.add_combined(&[&[0.5, -0.25]])?;
+    /// let probe = shard.probe(Unreleased::claim());
+    /// assert_eq!(probe.sum[0].get(Unreleased::claim()), 1 << 15);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn probe(&self, _: Unreleased) -> Probe<'_, M::Word> {
         Probe {
             sum: self.sum.sum,
@@ -74,6 +88,19 @@ impl<B, FS, OS, TS, NS> StepState<B, FS, OS, TS, NS> {
     }
 
     /// Returns the memory of the sum, to replace it.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::{prelude::*, private::SumWord};
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let mut state = config.state::<2>();
+    /// // Words of a forgotten step, which the next step wipes.
+    /// state.sum_mut(Unreleased::claim()).fill(SumWord::new(7, Unreleased::claim()));
+    /// drop(config.open(&mut state, &mut Ledger::volatile(1))?);
+    /// assert_eq!(state.sum(Unreleased::claim()).map(|word| word.get(Unreleased::claim())), [0, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sum_mut(&mut self, _: Unreleased) -> &mut B {
         &mut self.sum
     }

@@ -241,6 +241,35 @@ impl<M: Mechanism, G> NoisePart<'_, M, G> {
 
     /// Writes the released values to `out`. Returns false and writes nothing if the part is not drawn or the lengths
     /// differ.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::prelude::*;
+    ///
+    /// let run = |sends: &mut dyn FnMut(&mut [f32]), draws: bool| {
+    ///     let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    ///     let (mut state, mut params) = (config.state::<2>(), [0.0; 2]);
+    ///     let step = config.open(&mut state, &mut Ledger::volatile(1))?;
+    ///     step.finish_on(&mut params, &NoiseRng::simulation(1), 1, |parts| {
+    ///         let (part, mut released) = (&mut parts[0], [0.0; 2]);
+    ///         assert_eq!(part.coordinates(), 0..2);
+    ///         if draws {
+    ///             part.draw();
+    ///             assert!(part.read_released(&mut released));
+    ///             sends(&mut released);
+    ///         } else {
+    ///             sends(&mut released);
+    ///             assert!(part.take_released(&released, Unreleased::claim()));
+    ///         }
+    ///     })?;
+    ///     Ok::<_, Box<dyn std::error::Error>>(params)
+    /// };
+    /// // One process draws the part, and the other takes its values.
+    /// let mut sent = [0.0; 2];
+    /// let drew = run(&mut |released| sent.copy_from_slice(released), true)?;
+    /// assert_eq!(run(&mut |released| released.copy_from_slice(&sent), false)?, drew);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_released(&self, out: &mut [f32]) -> bool {
         if !self.is_drawn || out.len() != self.sum.len() {
             return false;

@@ -189,6 +189,14 @@ impl DpSgdConfig {
 
 impl<const D: usize> DpSgdState<D> {
     /// Returns the state of a run before its first step. A `static` can hold it, so that it is never on the stack.
+    ///
+    /// ```
+    /// use damper_core::prelude::*;
+    ///
+    /// // In a `static`, without a configuration.
+    /// static STATE: DpSgdState<650> = DpSgdState::zeros();
+    /// assert_eq!(STATE.optimizer.momentum, [0.0; 650]);
+    /// ```
     #[must_use]
     pub const fn zeros() -> Self {
         Self::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())

@@ -104,7 +104,6 @@ impl CanaryOptions {
 
 /// Record of the audit: `audit-canary.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-#[non_exhaustive]
 pub struct CanaryAudit {
     /// Version of this format.
     pub version: u32,

@@ -12,10 +12,8 @@ const MANIFESTS: [(&str, &str); 3] = [
     ("core/access", include_str!("../damper/access.toml")),
     ("nn", include_str!("../damper/nn.toml")),
 ];
-const LICENSES: [(&str, &str); 2] = [
-    ("LICENSE-APACHE", include_str!("../LICENSE-APACHE")),
-    ("LICENSE-MIT", include_str!("../LICENSE-MIT")),
-];
+const LICENSES: [(&str, &str); 2] =
+    [("LICENSE-APACHE", include_str!("../LICENSE-APACHE")), ("LICENSE-MIT", include_str!("../LICENSE-MIT"))];
 
 /// Formats the manifest of the crate `name`. It uses the damper crates in the repository `damper`, or their copies.
 pub(crate) fn of_crate(name: &str, damper: Option<&Path>) -> String {

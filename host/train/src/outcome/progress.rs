@@ -74,7 +74,6 @@ pub enum EndCause {
 
 /// Progress of the run, from public figures alone. Speed is counted in expected samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[non_exhaustive]
 pub struct StepReport {
     /// Number of released steps.
     pub step: u32,
