@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Folders of sources, and their places in the compiled network. They are symbolic links, which `cargo package` replaces by the files.
+/// Folders of sources, and their places in the compiled network. They are symbolic links, which `cargo package`
+/// replaces by the files.
 const FOLDERS: [(&str, &str); 3] =
     [("damper/core", "core/src"), ("damper/access", "core/access/src"), ("damper/nn", "nn/src")];
 
