@@ -6,7 +6,7 @@
 //! 1. `+ − × ÷` and the correctly rounded square root may be used anywhere. Fused multiply-add is never used.
 //! 2. Float sums use [`reduce`]: blocks of [`reduce::BLOCK`] elements in [`reduce::LANES`] interleaved accumulators,
 //!    one fixed fold, and block totals in two f32s. Sums of [`basis`] run in index order.
-//! 3. Transcendental functions are those of [`scalar`] and [`function`], never of `std`. Their headers state the origin.
+//! 3. Transcendental functions are those of [`scalar`] and [`function`], never of `std`. Headers state the origin.
 //! 4. Arithmetic per coordinate uses only `f32` and integers. `f64` is for scalars of a step, on all targets.
 //! 5. No NaN reaches a comparison that decides, or a digest. Subnormal numbers are kept.
 //! 6. Floats become integers by truncation toward zero. Integers become floats by rounding to nearest, ties to even.

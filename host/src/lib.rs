@@ -10,6 +10,9 @@
 //! `train` and `report` on the core and the accountant. Only the command in `cli` uses flags. Nothing here computes a
 //! bit of a private step, which is the core's task.
 //!
+//! The command needs crates of the command line (clap, indicatif). A program that has no use for them names the crates
+//! of the stages, such as `damper-train`, instead of this crate. None of them depends on those.
+//!
 //! # Train a model
 //!
 //! ```
