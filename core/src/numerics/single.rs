@@ -4,8 +4,9 @@
 //!
 //! # Numerics
 //!
-//! The operations are those of FreeBSD's `e_logf.c`, `e_expf.c`, `s_sinf.c`, `k_sinf.c` and `k_cosf.c`, in their order.
-//! musl and `libm` 0.2.16 follow the same files. Tests compare the bits with those of `libm`, and with recorded digests.
+//! The operations are those of FreeBSD's `e_logf.c`, `e_expf.c`, `s_sinf.c`, `k_sinf.c` and `k_cosf.c`, in their
+//! order. musl and `libm` 0.2.16 follow the same files. Tests compare the bits with those of `libm`, and with recorded
+//! digests.
 
 // Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved. Developed at SunPro, a Sun Microsystems, Inc.
 // business. Permission to use, copy, modify, and distribute this software is freely granted, provided that this notice
