@@ -284,6 +284,55 @@ impl CountNoise {
 }
 
 /// Counts released with noise. They may be negative or fractional.
+///
+/// ```
+/// use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::DiscreteGaussian, prelude::*, private::SumWord};
+/// use damper_core::count::{CountNoise, Query, ReleasedCounts};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// use damper_core::schedule::Constant;
+/// use damper_core::threshold::{StepConstants, Threshold};
+///
+/// /// Doubles the clip while most samples are clipped.
+/// #[derive(Clone)]
+/// struct Doubling(CountNoise);
+/// impl Threshold for Doubling {
+///     type State = f32;
+///     type Counts = [i32; 1];
+///     fn clip(&self, state: &f32) -> f32 {
+///         *state
+///     }
+///     fn query(&self, state: &f32) -> Query {
+///         Query::Above { norm: *state }
+///     }
+///     fn count_noise(&self) -> Option<CountNoise> {
+///         Some(self.0)
+///     }
+///     fn update(&self, state: &mut f32, released: &ReleasedCounts<'_>, constants: StepConstants) {
+///         // Twice the excess of clipped samples over half of them.
+///         if released.counts()[0] > f64::from(constants.expected_batch) / 2.0 {
+///             *state *= 2.0;
+///         }
+///     }
+/// }
+///
+/// let config = PrivateStep::new(Slots {
+///     filter: Identity,
+///     optimizer: Sgd::new(0.0, false, 0.0)?,
+///     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?,
+///     threshold: Doubling(CountNoise::new(1.0)?),
+///     clip: FlatL2,
+///     schedule: Constant(0.1),
+///     expected_batch: 100,
+/// })?;
+/// let mut state = StepState::new([SumWord::ZERO; 2], (), SgdState { momentum: [] as [f32; 0] }, 0.1);
+/// let mut step = config.open(&mut state, &mut Ledger::volatile(1))?;
+/// for _ in 0..100 {
+///     step.add(&[0.5, -0.2])?;
+/// }
+/// step.finish(&mut [0.0; 2], &NoiseRng::simulation(1))?;
+/// assert_eq!(state.threshold, 0.2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ReleasedCounts<'a> {
     counts: &'a [f64],
 }

@@ -314,6 +314,18 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
 /// Sum over samples (`[D]`) without an accessor. Creating it wipes the memory, and dropping it wipes the memory again.
 ///
 /// This is the only way to turn memory into a sum. Words left by a forgotten step or shard are therefore never used.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.2])?;
+/// // A step that is dropped wipes its `ClippedSum`, and has released nothing.
+/// drop(step);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ClippedSum<'a, W: Copy + Default> {
     pub(crate) sum: &'a mut [W],
 }

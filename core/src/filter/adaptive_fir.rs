@@ -206,6 +206,17 @@ impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
 }
 
 /// Taps of a step, shared by all its segments.
+///
+/// ```
+/// use damper_core::filter::{AdaptiveFir, AdaptiveFirState, AdaptiveFirStep, Filter as _};
+///
+/// let method = AdaptiveFir::<8>::new(2, 0.9, 1e-8)?;
+/// let mut state = AdaptiveFirState::new([0.0f32; 4]);
+/// let step: AdaptiveFirStep<8> = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveFirStep<const LAGS: usize = 8> {
     /// `b_0`.

@@ -259,6 +259,17 @@ impl<B, const ORDER: usize> IirState<B, ORDER> {
 }
 
 /// Constant that the segments of one step share: `1/c_t`.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Iir, IirState, IirStep};
+///
+/// let method = Iir::<8>::new(&[-0.9], &[0.1])?;
+/// let mut state = IirState::new([0.0f32; 2]);
+/// let step: IirStep = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IirStep(f32);
 

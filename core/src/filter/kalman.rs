@@ -277,6 +277,17 @@ impl<B> KalmanState<B> {
 }
 
 /// Constants that the segments of one step share.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Gain, Kalman, KalmanState, KalmanStep, LookAhead};
+///
+/// let method = Kalman::new(Gain::Constant(0.7), LookAhead::One)?;
+/// let mut state = KalmanState::new(&method, [0.0f32; 2], [0.0; 2]);
+/// let step: KalmanStep = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KalmanStep {
     /// `1−κ` and `κ`. If `None`, the filtered gradient is the released gradient.

@@ -148,6 +148,17 @@ impl<B> AdamBcState<B> {
 }
 
 /// Constants of one step of DP-AdamBC, shared by all segments of the parameters.
+///
+/// ```
+/// use damper_core::optimizer::{AdamBc, AdamBcState, AdamBcStep, Begin, Optimizer as _};
+///
+/// let method = AdamBc::new(0.9, 0.999, 1e-8, 0.0)?;
+/// let mut state = AdamBcState::new([0.0f32; 2], [0.0; 2]);
+/// let step: AdamBcStep = method.begin(&mut state, Begin { lr: 0.1, noise_std: 0.0 });
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdamBcStep {
     /// `1 − ηλ`.

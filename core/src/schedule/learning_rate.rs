@@ -80,6 +80,22 @@ pub enum Decay {
 
 impl Decay {
     /// Writes the decay in the format of recordings.
+    ///
+    /// ```
+    /// use damper_core::record::RecordSink;
+    /// use damper_core::schedule::Decay;
+    ///
+    /// struct Bytes(Vec<u8>);
+    /// impl RecordSink for Bytes {
+    ///     fn put(&mut self, bytes: &[u8]) {
+    ///         self.0.extend(bytes);
+    ///     }
+    /// }
+    ///
+    /// let mut bytes = Bytes(vec![]);
+    /// Decay::Step { every: 3, factor: 0.5 }.write(&mut bytes);
+    /// assert_eq!(bytes.0, [&[1, 3, 0, 0, 0], &0.5f64.to_le_bytes()[..]].concat());
+    /// ```
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),

@@ -75,6 +75,22 @@ const LARGEST: f64 = 1e9;
 
 impl NoiseSchedule {
     /// Writes the schedule in the format of recordings.
+    ///
+    /// ```
+    /// use damper_core::record::RecordSink;
+    /// use damper_core::schedule::NoiseSchedule;
+    ///
+    /// struct Bytes(Vec<u8>);
+    /// impl RecordSink for Bytes {
+    ///     fn put(&mut self, bytes: &[u8]) {
+    ///         self.0.extend(bytes);
+    ///     }
+    /// }
+    ///
+    /// let mut bytes = Bytes(vec![]);
+    /// NoiseSchedule::Matched { exponent: 0.5 }.write(&mut bytes);
+    /// assert_eq!(bytes.0, [&[1], &0.5f64.to_le_bytes()[..]].concat());
+    /// ```
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),

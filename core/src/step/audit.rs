@@ -113,6 +113,13 @@ impl<W> SumWord<W> {
     }
 
     /// Returns the value.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::private::SumWord;
+    ///
+    /// assert_eq!(SumWord::new(7, Unreleased::claim()).get(Unreleased::claim()), 7);
+    /// ```
     pub fn get(self, _: Unreleased) -> W {
         self.0
     }

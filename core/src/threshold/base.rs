@@ -77,6 +77,14 @@ pub trait Threshold: Clone {
     }
 
     /// Returns a digest that compares two runs: the clip of the coming step, and the range of its histogram or 0.
+    ///
+    /// ```
+    /// use damper_core::numerics::digest::Digest;
+    /// use damper_core::threshold::{Fixed, Threshold as _};
+    ///
+    /// assert_eq!(Fixed(0.5).counts(), [0; 0]);
+    /// assert_eq!(Fixed(0.5).digest(&()), Digest::of(&[0.5, 0.0]));
+    /// ```
     fn digest(&self, state: &Self::State) -> Digest {
         let range = match self.query(state) {
             Query::Histogram { range, .. } => range,
