@@ -62,6 +62,28 @@ fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64
 }
 
 /// Input of `damper epsilon`.
+///
+/// ```
+/// use damper_accounting::{Accountant, EpsilonQuery, pld::Neighbours};
+///
+/// // `damper epsilon --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`
+/// let query = EpsilonQuery {
+///     accountant: Accountant::Pld,
+///     noise_multiplier: 1.1,
+///     sampling_rate: 0.01,
+///     steps: 1000,
+///     delta: 1e-5,
+///     neighbours: Neighbours::AddOrRemove,
+///     count_noise_multiplier: None,
+///     group: None,
+/// };
+/// let result = query.answer()?;
+/// assert!((1.51..1.52).contains(&result.epsilon));
+/// // The δ of that ε.
+/// let delta = query.delta_at(result.epsilon)?;
+/// assert!((0.99e-5..1.01e-5).contains(&delta));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpsilonQuery {
     /// The accountant that bounds ε.
@@ -84,6 +106,26 @@ pub struct EpsilonQuery {
 
 /// Input of `damper calibrate`. Exactly one of ε, multiplier, steps and rate is missing, and is found. If the number of
 /// samples is given, the expected batch takes the role of the rate.
+///
+/// ```
+/// use damper_accounting::{Accountant, CalibrateQuery};
+///
+/// // `damper calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000`
+/// let query = CalibrateQuery {
+///     accountant: Accountant::Pld,
+///     epsilon: Some(3.0),
+///     delta: 1e-5,
+///     noise_multiplier: None,
+///     sampling_rate: Some(0.01),
+///     samples: None,
+///     batch_size: None,
+///     steps: Some(1000),
+///     grid_bits: None,
+/// };
+/// let result = query.answer()?;
+/// assert!((0.7..0.9).contains(&result.noise_multiplier) && (2.99..=3.0).contains(&result.epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
     /// The accountant that bounds ε.
@@ -108,7 +150,20 @@ pub struct CalibrateQuery {
 
 /// Result of either query. It serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`,
 /// `steps`, `accountant`, and more.
+///
+/// ```
+/// use damper_accounting::{AccountingResult, CalibrateQuery, Accountant};
+///
+/// let query = CalibrateQuery {
+///     accountant: Accountant::Rdp, epsilon: None, delta: 1e-5, noise_multiplier: Some(1.1), sampling_rate: Some(0.01),
+///     samples: None, batch_size: None, steps: Some(1000), grid_bits: None,
+/// };
+/// let AccountingResult { epsilon, steps, .. } = query.answer()?;
+/// assert!((1.5..2.0).contains(&epsilon) && steps == 1000);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AccountingResult {
     /// ε, rounded up.
     pub epsilon: f64,

@@ -8,6 +8,15 @@ use damper_core::accounting::event::Rate;
 use search::{Calibrated, OnGrid, STOP_TIGHT};
 
 /// The rate at which a sampling rate `q` is accounted: the smallest `k/2^53` of at least `q`.
+///
+/// ```
+/// use damper_accounting::{Rate, sampling_rate};
+///
+/// assert!(sampling_rate(0.01)?.as_f64() >= 0.01);
+/// assert_eq!(sampling_rate(1.0)?, Rate::ONE);
+/// assert!(sampling_rate(0.0).is_err());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
     match Rate::at_least(q) {
         Ok(rate) if rate != Rate::ZERO => Ok(rate),
@@ -17,6 +26,14 @@ pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
 
 /// Returns the smallest multiplier, to a ten-thousandth, with ε of at most `target` at `delta`, for `steps` draws at
 /// `rate`.
+///
+/// ```
+/// use damper_accounting::{Accountant, calibrate, sampling_rate};
+///
+/// let found = calibrate(Accountant::Pld, 1.52, 1e-5, sampling_rate(0.01)?, 1000)?;
+/// assert!((found.multiplier - 1.1).abs() < 0.005 && found.epsilon <= 1.52 && found.order.is_none());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate(
     accountant: Accountant,
     target: f64,
@@ -31,6 +48,15 @@ pub fn calibrate(
 ///
 /// σ is at least [`SMALLEST_SIGMA`](super::SMALLEST_SIGMA), and σ²/‖Δ‖ is at least 10. Otherwise the grid is too
 /// coarse.
+///
+/// ```
+/// use damper_accounting::{Accountant, calibrate_on_grid, sampling_rate};
+///
+/// let found = calibrate_on_grid(Accountant::Pld, 1.52, 1e-5, sampling_rate(0.01)?, 1000, 20)?;
+/// // σ of about 1.1 clips of 2²⁰ units.
+/// assert!((found.sigma as f64 / 1_048_576.0 - 1.1).abs() < 0.005);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate_on_grid(
     accountant: Accountant,
     target: f64,
@@ -44,6 +70,14 @@ pub fn calibrate_on_grid(
 
 /// Returns the largest number of draws, at most 2^53, with ε of at most `target` at `delta`, and that ε. Every
 /// evaluation is an upper bound.
+///
+/// ```
+/// use damper_accounting::{Accountant, calibrate_steps, sampling_rate};
+///
+/// let (steps, bound) = calibrate_steps(Accountant::Pld, 1.52, 1e-5, sampling_rate(0.01)?, 1.1)?;
+/// assert!((990..1020).contains(&steps) && bound.epsilon <= 1.52);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate_steps(
     accountant: Accountant,
     target: f64,
@@ -79,6 +113,14 @@ pub fn calibrate_steps(
 
 /// Returns approximately the largest sampling rate with ε of at most `target` at `delta` over `steps` draws, and that
 /// ε.
+///
+/// ```
+/// use damper_accounting::{Accountant, calibrate_rate};
+///
+/// let (rate, bound) = calibrate_rate(Accountant::Pld, 1.52, 1e-5, 1000, 1.1)?;
+/// assert!((rate.as_f64() - 0.01).abs() < 1e-4 && bound.epsilon <= 1.52);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate_rate(
     accountant: Accountant,
     target: f64,
@@ -110,6 +152,14 @@ pub fn calibrate_rate(
 
 /// Returns the largest expected batch of `samples` samples with ε of at most `target` at `delta` over `steps` draws,
 /// and that ε. The rate is `batch/samples`.
+///
+/// ```
+/// use damper_accounting::{Accountant, calibrate_batch};
+///
+/// let (batch, bound) = calibrate_batch(Accountant::Pld, 1.52, 1e-5, 1000, 1.1, 60_000)?;
+/// assert!((595..610).contains(&batch) && bound.epsilon <= 1.52);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate_batch(
     accountant: Accountant,
     target: f64,

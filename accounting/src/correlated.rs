@@ -20,6 +20,29 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Correlated noise of a whole run, with all inputs of its privacy cost.
+///
+/// ```
+/// use damper_accounting::CorrelatedRun;
+/// use damper_core::noise::{AnyCorrelation, NoiseWord, Participation};
+///
+/// // 200 steps in a fixed order. A sample takes part every 20 steps.
+/// let run = CorrelatedRun {
+///     correlation: AnyCorrelation::banded(&[1.0, 0.75, 0.5])?,
+///     participation: Participation::new(200, 20, 10)?,
+///     rate: None,
+///     parameters: 1000,
+///     grid_bits: 20,
+///     sigma: 0,
+/// };
+/// let run = run.with_multiplier(2.0)?;
+/// let (event, times) = run.event()?;
+/// assert!(times == 1 && (1.99..2.01).contains(&event.multiplier()));
+/// // Ten participations of ‖(1, 0.75, 0.5)‖, which do not overlap.
+/// assert!((run.sensitivity() - (10.0f64 * 1.8125).sqrt()).abs() < 1e-9);
+/// assert!(run.rounding_share()? < 0.01);
+/// assert!(run.mechanism::<[NoiseWord; 2000]>().is_ok());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CorrelatedRun {
     /// The matrix.
@@ -134,6 +157,26 @@ enum Matrix {
 }
 
 /// Correlated noise of a run, in the form of a record.
+///
+/// ```
+/// use damper_accounting::{Accountant, CorrelatedNoise, CorrelatedRun, Event};
+/// use damper_core::noise::{AnyCorrelation, Participation};
+///
+/// let run = CorrelatedRun {
+///     correlation: AnyCorrelation::banded(&[1.0, 0.75, 0.5])?,
+///     participation: Participation::new(200, 20, 10)?,
+///     rate: None,
+///     parameters: 1000,
+///     grid_bits: 20,
+///     sigma: 0,
+/// };
+/// let run = run.with_multiplier(2.0)?;
+/// let event = Event::correlated(&run)?;
+/// let Event::Correlated { noise, .. } = &event else { unreachable!() };
+/// let _: &CorrelatedNoise = noise;
+/// assert!((1.9..2.1).contains(&event.epsilon(Accountant::Pld, 1e-5)?.epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorrelatedNoise {

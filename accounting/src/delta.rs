@@ -99,6 +99,17 @@ impl DeltaVerdict {
 
 /// Compares δ with the public number of samples N. Above `N^-1.1` the verdict is a warning. From `1/N` on it is an
 /// error, unless `allow_large`.
+///
+/// ```
+/// use damper_accounting::{DeltaVerdict, judge_delta};
+///
+/// assert_eq!(judge_delta(1e-6, 60_000, false)?, DeltaVerdict::Fine);
+/// // Above 1/N, δ would allow to release samples.
+/// assert!(judge_delta(1e-4, 60_000, false).is_err());
+/// let large = judge_delta(1e-4, 60_000, true)?;
+/// assert!(large.warning(1e-4, 60_000).is_some());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn judge_delta(delta: f64, samples: u64, allow_large: bool) -> Result<DeltaVerdict, AccountingError> {
     check_delta(delta)?;
     let size = samples.max(1) as f64;

@@ -167,6 +167,15 @@ impl DpEvent {
     /// # Errors
     ///
     /// A number of the participation is 0 or too large.
+    ///
+    /// ```
+    /// use damper_accounting::{Adjacency, DpEvent};
+    ///
+    /// // 100 steps, and each record is in one of them, or is a null record.
+    /// let run = DpEvent::toeplitz(2.0, &[1.0, 0.5], [100, 100, 1])?;
+    /// assert!(run.epsilon(Adjacency::ZeroOut, 1e-5)? > DpEvent::gaussian(2.0).epsilon(Adjacency::ZeroOut, 1e-5)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn toeplitz(
         multiplier: f64,
         column: &[f64],
@@ -183,6 +192,15 @@ impl DpEvent {
     }
 
     /// This mechanism on a batch of `sample` records of `population`, drawn without replacement.
+    ///
+    /// ```
+    /// use damper_accounting::{Adjacency, DpEvent};
+    ///
+    /// // 600 of 60,000 records without replacement, a hundred times.
+    /// let run = DpEvent::gaussian(2.0).fixed_size(600, 60_000).times(100);
+    /// assert!(run.epsilon(Adjacency::ReplaceOne, 1e-5)? < 1.0);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     #[must_use]
     pub fn fixed_size(self, sample: u64, population: u64) -> Self {
         Self::FixedSize { population, sample, of: Box::new(self) }

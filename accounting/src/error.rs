@@ -13,7 +13,16 @@ use thiserror::Error;
 pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
 /// An error: the setting at fault under the name of its field, in backticks, and the fix.
+///
+/// ```
+/// use damper_accounting::{AccountingError, sampling_rate};
+///
+/// let error = sampling_rate(2.0).unwrap_err();
+/// assert_eq!(error, AccountingError::SamplingRate(2.0));
+/// assert!(error.is_of_setting() && error.to_string().starts_with("`sampling_rate` 2"));
+/// ```
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum AccountingError {
     /// ε is not a finite number above 0.
     #[error("`epsilon` {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]

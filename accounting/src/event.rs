@@ -105,6 +105,14 @@ pub enum Event {
 }
 
 /// A statistic of all training samples.
+///
+/// ```
+/// use damper_accounting::{Event, Statistic};
+///
+/// let release = Event::Statistic { of: Statistic::FeatureMoments, multiplier: 20.0 };
+/// assert_eq!(release.divergences()?, Event::gaussian(20.0)?.divergences()?);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Statistic {
     /// Means and deviations of the features.

@@ -38,6 +38,19 @@ pub(super) const LARGEST: f64 = 1e12;
 const WHOLE: u64 = 1 << 32;
 
 /// A declared run: the number of draws and their noise. It is built before data is read, and accounted as a whole.
+///
+/// ```
+/// use damper_accounting::{Accountant, Plan, sampling_rate};
+///
+/// let rate = sampling_rate(0.01)?;
+/// let plan = Plan::constant(rate, 1.1, None, 1000)?;
+/// assert!((1.51..1.52).contains(&plan.epsilon(Accountant::Pld, 1e-5)?.epsilon));
+/// assert_eq!((plan.steps(), plan.smallest_multiplier(), plan.events().len()), (1000, 1.1, 1));
+/// // A noise schedule, and a release before the first draw.
+/// let other = Plan::new(rate, (0..100).map(|step| 1.0 + f64::from(step) / 100.0), None)?;
+/// assert_eq!((other.steps(), other.with_release(None).smallest_multiplier()), (100, 1.0));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     knots: Vec<Knot>,
@@ -223,6 +236,19 @@ impl Plan {
 }
 
 /// ε of the steps of a [`Plan`] taken so far.
+///
+/// ```
+/// use damper_accounting::{Accountant, Plan, sampling_rate};
+///
+/// let plan = Plan::constant(sampling_rate(0.01)?, 1.1, None, 1000)?;
+/// let mut spent = plan.spent(Accountant::Pld, 1e-5)?;
+/// assert_eq!(spent.least_epsilon(), 0.0);
+/// let (step, _) = plan.events()[0];
+/// (0..100).for_each(|_| spent.count(&step));
+/// assert_eq!(spent.events(), [(step, 100)]);
+/// assert!(spent.least_epsilon() < plan.epsilon(Accountant::Pld, 1e-5)?.epsilon);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Spent {
     knots: Vec<Knot>,
@@ -297,6 +323,14 @@ fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<SampledGauss
 }
 
 /// ε at `delta` of `steps` draws at `rate` with a noise of `multiplier` clips, rounded up.
+///
+/// ```
+/// use damper_accounting::{Accountant, epsilon, sampling_rate};
+///
+/// let bound = epsilon(Accountant::Pld, 1.1, sampling_rate(0.01)?, 1000, 1e-5)?;
+/// assert!((1.51..1.52).contains(&bound.epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn epsilon(
     accountant: Accountant,
     multiplier: f64,

@@ -45,6 +45,17 @@ use serde::Serialize;
 use std::num::NonZeroU32;
 
 /// The neighbour relation.
+///
+/// ```
+/// use damper_accounting::{pld::{self, Neighbours}, sampling_rate};
+/// use damper_core::accounting::SampledGaussian;
+///
+/// let run = [(SampledGaussian::new(sampling_rate(0.01)?, 1.1).unwrap(), 1000)];
+/// let epsilon = |neighbours| pld::epsilon(&run, neighbours, 1e-5);
+/// assert!((1.51..1.52).contains(&epsilon(Neighbours::AddOrRemove)?));
+/// assert!(epsilon(Neighbours::Replace)? > epsilon(Neighbours::AddOrRemove)?);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
@@ -81,6 +92,17 @@ fn upper(events: &[(SampledGaussian, u64)], pairs: &[Pair], delta: f64) -> f64 {
 /// # Errors
 ///
 /// As [`epsilon`].
+///
+/// ```
+/// use damper_accounting::{pld::{self, Neighbours}, sampling_rate};
+/// use damper_core::accounting::SampledGaussian;
+///
+/// let run = [(SampledGaussian::new(sampling_rate(0.01)?, 1.1).unwrap(), 1000)];
+/// let (low, high) = (pld::epsilon_lower_bound(&run, Neighbours::AddOrRemove, 1e-5)?,
+///     pld::of_discrete(&run, Neighbours::AddOrRemove, 1e-5)?);
+/// assert!(low < high && high < 1.003 * low);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn of_discrete(
     events: &[(SampledGaussian, u64)],
     neighbours: Neighbours,
@@ -111,6 +133,18 @@ pub(crate) fn of_replaced(event: SampledGaussian, times: u64, apart: f64, delta:
 /// # Errors
 ///
 /// As [`epsilon`].
+///
+/// ```
+/// use damper_accounting::{pld, sampling_rate};
+/// use damper_core::accounting::SampledGaussian;
+/// use std::num::NonZeroU32;
+///
+/// let run = [(SampledGaussian::new(sampling_rate(0.01)?, 1.1).unwrap(), 1000)];
+/// let two = NonZeroU32::new(2).unwrap();
+/// let (low, high) = (pld::group_lower_bound(&run, two, 1e-5)?, pld::of_group(&run, two, 1e-5)?);
+/// assert!(1.52 < low && low < high && high < 1.01 * low);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn of_group(events: &[(SampledGaussian, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
     Ok(continuous(events).map_or(f64::INFINITY, |events| upper(&events, &of_size(size), delta)))

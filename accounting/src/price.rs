@@ -4,6 +4,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The accountant, which determines the bound.
+///
+/// ```
+/// use damper_accounting::{Accountant, Event, sampling_rate};
+///
+/// let run = Event::poisson(sampling_rate(0.01)?, Event::gaussian(1.1)?)?.times(1000);
+/// let epsilon = |accountant| run.epsilon(accountant, 1e-5).map(|bound| bound.epsilon);
+/// assert!(epsilon(Accountant::Pld)? < epsilon(Accountant::Rdp)?);
+/// assert_eq!(Accountant::Pld.to_string(), "pld");
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accountant {
@@ -25,6 +35,14 @@ impl fmt::Display for Accountant {
 }
 
 /// An ε, rounded up.
+///
+/// ```
+/// use damper_accounting::{Accountant, EpsilonBound, Event};
+///
+/// let EpsilonBound { epsilon, order, .. } = Event::gaussian(2.0)?.epsilon(Accountant::Rdp, 1e-5)?;
+/// assert!(epsilon > 1.0 && order.is_some());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpsilonBound {
     /// ε, at least 0.
@@ -34,6 +52,12 @@ pub struct EpsilonBound {
 }
 
 /// Formats a number for display: four decimals, never below the number.
+///
+/// ```
+/// use damper_accounting::upward;
+///
+/// assert_eq!((upward(1.234_51), upward(1.0)), (String::from("1.2346"), String::from("1.0000")));
+/// ```
 #[must_use]
 pub fn upward(x: f64) -> String {
     let nearest = format!("{x:.4}");

@@ -17,6 +17,20 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::num::NonZeroU32;
 
 /// A run and its event. As JSON it is the content of `events.json`.
+///
+/// ```
+/// use damper_accounting::{Accountant, Recorded, sampling_rate};
+/// use damper_core::accounting::SampledGaussian;
+///
+/// let steps = [(SampledGaussian::new(sampling_rate(0.01)?, 1.1).unwrap(), 1000)];
+/// let recorded = Recorded::new(Accountant::Pld, 1e-5, &steps);
+/// // An auditor reads `events.json` and computes ε again.
+/// let json = serde_json::to_string(&recorded).unwrap();
+/// let read: Recorded = serde_json::from_str(&json).unwrap();
+/// assert_eq!(read, recorded);
+/// assert!((1.51..1.52).contains(&read.epsilon(Accountant::Pld, 1e-5)?.epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "File")]
 pub struct Recorded {

@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// The sampler of a step.
+///
+/// ```
+/// use damper_accounting::Sampler;
+///
+/// assert!(Sampler::Poisson.has_event_each_step() && !Sampler::Shuffled.has_event_each_step());
+/// assert!(Sampler::CyclicPoisson.has_coins());
+/// assert_eq!(Sampler::MinSeparation.name(), "min-separation");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {

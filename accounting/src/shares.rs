@@ -59,6 +59,20 @@ const TWO_PI_SQUARED: f64 = 19.739_208_802_178;
 const ONE_BY_ONE: u32 = 1 << 12;
 
 /// The noise of a sum to which each of `shares` devices adds a discrete Gaussian.
+///
+/// ```
+/// use damper_accounting::{Accountant, NoiseShares, SharedRounds, sampling_rate};
+///
+/// // 100 devices, each with a tenth of the noise of 2 clips of 2¹⁶ units.
+/// let noise = NoiseShares::new(13_108, 100)?;
+/// assert!((noise.sigma() / 65_536.0 - 2.0).abs() < 0.001 && noise.ln_ratio() < 1e-9);
+/// let rounds = SharedRounds {
+///     accountant: Accountant::Pld, rate: sampling_rate(0.01)?, rounds: 100, dim: 1000, grid_bits: 16, out_of_range: 0.0,
+/// };
+/// let epsilon = noise.epsilon(&rounds, 1e-5)?.epsilon;
+/// assert!((0.1..0.5).contains(&epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoiseShares {
     sigma: u32,
@@ -194,6 +208,13 @@ impl NoiseShares {
 
 /// Returns an upper bound on the probability that a discrete Gaussian is `deviations` or more standard deviations from
 /// 0. A discrete Gaussian is subgaussian (Canonne, Kamath, Steinke, arXiv 2004.00010, corollary 17).
+///
+/// ```
+/// use damper_accounting::tail;
+///
+/// // The probability of 10 deviations or more, of the bound e^{−x²/2}.
+/// assert!(tail(10.0) < 1e-20 && tail(10.0) > 1e-24);
+/// ```
 #[must_use]
 pub fn tail(deviations: f64) -> f64 {
     mul_up(2.0, exp_up(-deviations * deviations / 2.0)).min(1.0)

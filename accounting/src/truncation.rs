@@ -18,6 +18,17 @@ use libm::{exp, lgamma, log, log1p};
 use serde::{Deserialize, Serialize};
 
 /// Draws of more than `most` samples are truncated to `most` samples.
+///
+/// ```
+/// use damper_accounting::{Truncation, sampling_rate};
+///
+/// // Draws of 600 of 60,000 samples on average, truncated to 800.
+/// let truncation = Truncation { samples: 60_000, most: 800 };
+/// let tail = truncation.tail(sampling_rate(0.01)?);
+/// assert!(tail > 0.0 && tail < 1e-12);
+/// assert!(truncation.left(1e-5, 3.0, 1000.0 * tail)? > 0.99e-5);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {
@@ -28,6 +39,16 @@ pub struct Truncation {
 }
 
 /// An ε at the part of δ that truncation leaves.
+///
+/// ```
+/// use damper_accounting::{Accountant, Plan, Truncation, TruncationBound, sampling_rate};
+///
+/// let (truncation, plan) = (Truncation { samples: 60_000, most: 800 }, Plan::constant(sampling_rate(0.01)?, 1.1, None, 1000)?);
+/// let any = truncation.any(plan.events());
+/// let TruncationBound { price, delta } = truncation.price(1e-5, any, |delta| plan.epsilon(Accountant::Pld, delta))?;
+/// assert!((1.51..1.53).contains(&price.epsilon) && delta < 1e-5);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TruncationBound {
     /// The privacy cost at `delta`.

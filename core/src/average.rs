@@ -41,6 +41,19 @@ use crate::numerics::round::saturate;
 use crate::state::{SaveState, StateField};
 
 /// Mean of parameters, in the caller's memory.
+///
+/// ```
+/// use damper_core::average::{Average, Averaging};
+///
+/// let (averaging, mut average) = (Averaging::new(0.5)?, Average::new([0.0; 2]));
+/// for (step, params) in [[9.0, 9.0], [9.0, 9.0], [1.0, 2.0], [3.0, 4.0]].iter().enumerate() {
+///     if let Some(weight) = averaging.weight(step as u32, 4, 0.1) {
+///         average.add(params, weight)?;
+///     }
+/// }
+/// assert_eq!(average.mean(), Some(&[2.0, 3.0][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Average<B> {
     mean: B,
@@ -90,6 +103,16 @@ impl<B: AsMut<[f32]>> SaveState for Average<B> {
 }
 
 /// Weight of the parameters of a step.
+///
+/// ```
+/// use damper_core::average::{Average, Weight};
+///
+/// let mut average = Average::new([0.0]);
+/// average.add(&[0.0], Weight { weight: 1.0, keep: 1.0 })?;
+/// average.add(&[4.0], Weight { weight: 3.0, keep: 1.0 })?;
+/// assert_eq!(average.mean(), Some(&[3.0][..]));
+/// # Ok::<(), damper_core::error::CallError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Weight {
     /// Weight of the step, above 0.
@@ -99,6 +122,18 @@ pub struct Weight {
 }
 
 /// Weighting of steps.
+///
+/// ```
+/// use damper_core::average::{Averaging, Weight};
+///
+/// let plain = Averaging::new(0.5)?;
+/// assert_eq!(plain.weight(0, 100, 0.1), None);
+/// assert_eq!(plain.weight(50, 100, 0.1), Some(Weight { weight: 1.0, keep: 1.0 }));
+/// assert_eq!(plain.by_learning_rate().weight(50, 100, 0.1), Some(Weight { weight: 0.1, keep: 1.0 }));
+/// assert_eq!(Averaging::exponential(0.99)?.weight(3, 100, 0.1), Some(Weight { weight: 1.0, keep: 0.99 }));
+/// assert_eq!(Averaging::polynomial(1.0)?.weight(3, 100, 0.1), Some(Weight { weight: 2.0, keep: 0.75 }));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Averaging(Kind);
 

@@ -31,6 +31,23 @@ use crate::numerics::reduce::sum_of_squares;
 use crate::record::{RecordSink, RecordSource};
 
 /// Clipping rule chosen at run time.
+///
+/// ```
+/// use damper_core::clip::{AnyRule, Automatic};
+/// use damper_core::record::RecordSink;
+///
+/// struct Bytes(Vec<u8>);
+/// impl RecordSink for Bytes {
+///     fn put(&mut self, bytes: &[u8]) {
+///         self.0.extend(bytes);
+///     }
+/// }
+///
+/// let mut bytes = Bytes(vec![]);
+/// AnyRule::Automatic(Automatic::new(0.01)?).write(&mut bytes);
+/// assert_eq!(bytes.0, [&[1], &0.01f32.to_le_bytes()[..]].concat());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AnyRule {
     /// Flat clipping: [`FlatL2`].
@@ -56,6 +73,34 @@ impl AnyRule {
     /// # Errors
     ///
     /// Fails if the rule is unknown, or a value is out of its range.
+    ///
+    /// ```
+    /// use damper_core::{clip::AnyRule, error::ConfigError, record::RecordSource, accounting::Rate};
+    ///
+    /// # struct Reader<'a>(&'a [u8]);
+    /// # impl Reader<'_> {
+    /// #     fn take<const N: usize>(&mut self) -> [u8; N] {
+    /// #         let (first, rest) = self.0.split_first_chunk().expect("the recording is complete");
+    /// #         self.0 = rest;
+    /// #         *first
+    /// #     }
+    /// # }
+    /// # impl RecordSource for Reader<'_> {
+    /// #     type Vector = Vec<f32>;
+    /// #     type Error = ConfigError;
+    /// #     fn u8(&mut self) -> u8 { self.take::<1>()[0] }
+    /// #     fn u32(&mut self) -> u32 { u32::from_le_bytes(self.take()) }
+    /// #     fn f32(&mut self) -> f32 { f32::from_le_bytes(self.take()) }
+    /// #     fn f64(&mut self) -> f64 { f64::from_le_bytes(self.take()) }
+    /// #     fn f32s(&mut self, out: &mut [f32]) { out.fill_with(|| self.f32()) }
+    /// #     fn wrong(_: &'static str) -> ConfigError { Rate::of(1, 0).unwrap_err() }
+    /// #     fn dim(&self) -> usize { 3 }
+    /// #     fn zeros(&mut self, len: usize) -> Result<Vec<f32>, ConfigError> { Ok(vec![0.0; len]) }
+    /// # }
+    /// assert_eq!(AnyRule::read(&mut Reader(&[0]))?, AnyRule::Flat);
+    /// assert!(AnyRule::read(&mut Reader(&[9])).is_err());
+    /// # Ok::<(), damper_core::error::ConfigError>(())
+    /// ```
     pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         match source.u8() {
             0 => Ok(Self::Flat),

@@ -36,6 +36,18 @@ use rand_core::Rng;
 pub const UNIT: u32 = 1 << 12;
 
 /// Counts that a step takes. Each sample is counted by the norm of its combined, unclipped gradient.
+///
+/// ```
+/// use damper_core::count::Query;
+///
+/// let query = Query::Histogram { bins: 4, range: 2.0 };
+/// let mut counts = [0; 4];
+/// for norm in [0.1, 0.6, 0.7, 99.0] {
+///     query.count(norm, &mut counts);
+/// }
+/// assert_eq!(counts, [1, 2, 0, 1]);
+/// assert_eq!((query.len(), Query::None.is_empty()), (4, true));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Query {
     /// No counts.
@@ -89,6 +101,12 @@ impl Query {
 }
 
 /// Memory for a step's counts: `[i32; N]`, with `N` at least the length of any query.
+///
+/// ```
+/// use damper_core::count::Counts;
+///
+/// assert_eq!(<[i32; 20]>::ZERO.empty(), [0; 20]);
+/// ```
 pub trait Counts: Copy + sealed::Sealed {
     /// Memory for the released counts.
     type Released: AsMut<[f64]>;
@@ -148,6 +166,13 @@ impl<const N: usize> Counts for [i32; N] {
 
 /// Counts that can include samples with gradients that are not finite, in the last bin of a histogram with the largest
 /// norms. Their gradients still add nothing. A program that does not use it links none of its code.
+///
+/// ```
+/// use damper_core::count::{AllCounts, Counts as _};
+///
+/// let counts = AllCounts::<20>::new(true);
+/// assert_eq!(counts.empty(), counts);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllCounts<const N: usize> {
     counts: [i32; N],
@@ -204,6 +229,15 @@ impl<const N: usize> Counts for AllCounts<N> {
 }
 
 /// Noise of counts: a discrete Gaussian on their grid.
+///
+/// ```
+/// use damper_core::count::CountNoise;
+///
+/// assert_eq!(CountNoise::new(10.0)?.multiplier(), 10.0);
+/// // Rounded up to the grid of counts.
+/// assert!(CountNoise::new(10.0001)?.multiplier() > 10.0001);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountNoise {
     sigma: NonZeroU32,
@@ -250,6 +284,55 @@ impl CountNoise {
 }
 
 /// Counts released with noise. They may be negative or fractional.
+///
+/// ```
+/// use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::DiscreteGaussian, prelude::*, private::SumWord};
+/// use damper_core::count::{CountNoise, Query, ReleasedCounts};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// use damper_core::schedule::Constant;
+/// use damper_core::threshold::{StepConstants, Threshold};
+///
+/// /// Doubles the clip while most samples are clipped.
+/// #[derive(Clone)]
+/// struct Doubling(CountNoise);
+/// impl Threshold for Doubling {
+///     type State = f32;
+///     type Counts = [i32; 1];
+///     fn clip(&self, state: &f32) -> f32 {
+///         *state
+///     }
+///     fn query(&self, state: &f32) -> Query {
+///         Query::Above { norm: *state }
+///     }
+///     fn count_noise(&self) -> Option<CountNoise> {
+///         Some(self.0)
+///     }
+///     fn update(&self, state: &mut f32, released: &ReleasedCounts<'_>, constants: StepConstants) {
+///         // Twice the excess of clipped samples over half of them.
+///         if released.counts()[0] > f64::from(constants.expected_batch) / 2.0 {
+///             *state *= 2.0;
+///         }
+///     }
+/// }
+///
+/// let config = PrivateStep::new(Slots {
+///     filter: Identity,
+///     optimizer: Sgd::new(0.0, false, 0.0)?,
+///     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?,
+///     threshold: Doubling(CountNoise::new(1.0)?),
+///     clip: FlatL2,
+///     schedule: Constant(0.1),
+///     expected_batch: 100,
+/// })?;
+/// let mut state = StepState::new([SumWord::ZERO; 2], (), SgdState { momentum: [] as [f32; 0] }, 0.1);
+/// let mut step = config.open(&mut state, &mut Ledger::volatile(1))?;
+/// for _ in 0..100 {
+///     step.add(&[0.5, -0.2])?;
+/// }
+/// step.finish(&mut [0.0; 2], &NoiseRng::simulation(1))?;
+/// assert_eq!(state.threshold, 0.2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ReleasedCounts<'a> {
     counts: &'a [f64],
 }

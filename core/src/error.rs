@@ -3,6 +3,14 @@
 use core::fmt;
 
 /// Invalid configuration: the parameter and its allowed range.
+///
+/// ```
+/// use damper_core::accounting::Rate;
+///
+/// let error = Rate::at_most(1.5).unwrap_err();
+/// assert_eq!(error.parameter, "sampling rate");
+/// assert_eq!(error.to_string(), "sampling rate must be a number from 0 to 1");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ConfigError {
@@ -30,6 +38,16 @@ impl core::error::Error for ConfigError {}
 
 /// A call that does not fit the configuration. It released nothing and, except with [`CallError::Broken`], added
 /// nothing.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(1).build()?;
+/// let (mut state, mut ledger) = (config.state::<4>(), Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// assert!(matches!(step.add(&[0.1; 3]), Err(CallError::Length { expected: 4, got: 3, .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -73,6 +91,14 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 }
 
 /// A step did not open. Nothing was released.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let mut ledger = Ledger::volatile(0);
+/// let error = ledger.charge().unwrap_err();
+/// assert_eq!(error, OpenError::BudgetSpent);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum OpenError<E> {

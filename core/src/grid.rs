@@ -45,6 +45,15 @@ use crate::numerics::round::truncate;
 use crate::private::{ClippedSum, SumWord};
 
 /// Integer type of a sum: `i32` on devices, `i64` on the host. Without overflow of `i32`, both give the same bits.
+///
+/// ```
+/// use damper_core::grid::Word;
+///
+/// assert_eq!(i64::MAX.wrapping_add(1), i64::MIN);
+/// assert_eq!(<i32 as Word>::wrap(1 << 32 | 5), 5);
+/// assert_eq!(<i32 as Word>::load_released(<i32 as Word>::store_released(0.25)), 0.25);
+/// assert_eq!(Word::to_f32((1i64 << 24) + 1), 16_777_216.0, "ties to even");
+/// ```
 pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::SealedWord {
     /// Returns the sum modulo 2^bits.
     #[must_use]
@@ -95,6 +104,16 @@ word!(i32);
 word!(i64);
 
 /// Resolution of the grid: the clipping threshold is `2^bits` units.
+///
+/// ```
+/// use damper_core::grid::Grid;
+///
+/// let grid = Grid::new(20)?;
+/// assert_eq!((grid.bits(), grid.unit()), (20, 1 << 20));
+/// // At 20 bits, sums of 32 bits hold batches of some hundreds.
+/// assert!(!grid.may_overflow_i32(400, 1 << 20) && grid.may_overflow_i32(600, 1 << 20));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grid {
     bits: u32,
@@ -227,6 +246,16 @@ impl Grid {
     /// # Errors
     ///
     /// Fails if the clip cannot be represented, or the lengths of the gradient, the layers and the memory differ.
+    ///
+    /// ```
+    /// use damper_core::{clip::FlatL2, grid::Grid, private::SumWord};
+    ///
+    /// let (mut memory, mut units) = ([SumWord::<i32>::ZERO; 2], vec![]);
+    /// // Clipped from the norm 5 to 1, on a grid of 2¹⁰ units per clip.
+    /// let norm = Grid::new(10)?.round_sample(&FlatL2, 1.0, &[&[3.0, -4.0]], &mut memory, |unit| units.push(unit))?;
+    /// assert_eq!((norm, units), (Some(5.0), vec![614, -819]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn round_sample<C: Clip, W: Word>(
         self,
         clip: &C,

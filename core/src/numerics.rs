@@ -6,7 +6,7 @@
 //! 1. `+ − × ÷` and the correctly rounded square root may be used anywhere. Fused multiply-add is never used.
 //! 2. Float sums use [`reduce`]: blocks of [`reduce::BLOCK`] elements in [`reduce::LANES`] interleaved accumulators,
 //!    one fixed fold, and block totals in two f32s. Sums of [`basis`] run in index order.
-//! 3. Transcendental functions have the bits of the `libm` crate, never of `std` ([`function`]).
+//! 3. Transcendental functions are those of [`scalar`] and [`function`], never of `std`. Headers state the origin.
 //! 4. Arithmetic per coordinate uses only `f32` and integers. `f64` is for scalars of a step, on all targets.
 //! 5. No NaN reaches a comparison that decides, or a digest. Subnormal numbers are kept.
 //! 6. Floats become integers by truncation toward zero. Integers become floats by rounding to nearest, ties to even.
@@ -22,6 +22,7 @@ pub mod reduce;
 pub mod round;
 pub mod scalar;
 pub(crate) mod self_test;
+mod single;
 pub mod up;
 
 /// Version of the contract. It increases when a recorded vector changes its bits. The changelog states the reason.

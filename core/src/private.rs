@@ -165,6 +165,18 @@ use crate::numerics::digest::Digest;
 use rand_core::Rng;
 
 /// Summation and release of clipped gradients. Sealed: another implementation could invalidate the privacy proof.
+///
+/// ```
+/// use damper_core::grid::Grid;
+/// use damper_core::noise::DiscreteGaussian;
+/// use damper_core::private::Mechanism as _;
+///
+/// let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?;
+/// assert_eq!(mechanism.scaled(2.0).multiplier(), 2.0);
+/// assert!(mechanism.check_clip(0.0).is_err() && mechanism.check_noise().is_ok());
+/// assert_eq!(mechanism.participation(), None);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait Mechanism: Copy + PartialEq + Sealed {
     /// One word of a sum: a [`SumWord`].
     type Word: Copy + Default;
@@ -302,6 +314,18 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
 /// Sum over samples (`[D]`) without an accessor. Creating it wipes the memory, and dropping it wipes the memory again.
 ///
 /// This is the only way to turn memory into a sum. Words left by a forgotten step or shard are therefore never used.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.2])?;
+/// // A step that is dropped wipes its `ClippedSum`, and has released nothing.
+/// drop(step);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ClippedSum<'a, W: Copy + Default> {
     pub(crate) sum: &'a mut [W],
 }
@@ -335,6 +359,21 @@ impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
 }
 
 /// A segment of a released mean gradient: consecutive coordinates. Public.
+///
+/// ```
+/// use core::num::NonZeroUsize;
+/// use damper_access::NotPrivate;
+/// use damper_core::numerics::basis::{Basis, Side};
+/// use damper_core::private::Released;
+///
+/// // A step makes it. Here it is the mean of a baseline without privacy.
+/// let released = Released::not_private(&[1.0, 2.0, 3.0, 4.0], NotPrivate::claim());
+/// assert_eq!((released.grad(), released.noise_std()), (&[1.0, 2.0, 3.0, 4.0][..], 0.0));
+/// let mut row = [0.0; 2];
+/// let basis = Basis::new(&[1.0, 0.0], NonZeroUsize::MIN, Side::Left)?;
+/// assert_eq!(released.projected(&basis, &mut row)?.grad(), [1.0, 2.0]);
+/// # Ok::<(), damper_core::error::CallError>(())
+/// ```
 pub struct Released<'a> {
     grad: &'a [f32],
     noise_std: f64,
@@ -378,6 +417,19 @@ impl<'a> Released<'a> {
 
 /// A complete released gradient (`[D]`), for code that needs more than a segment at a time. It accepts released values
 /// only.
+///
+/// ```
+/// use damper_access::NotPrivate;
+/// use damper_core::private::{Released, ReleasedBuffer};
+///
+/// let mut buffer = ReleasedBuffer::new([0.0; 4]);
+/// assert!(buffer.piece(0, 4).is_none(), "nothing is released yet");
+/// for (at, part) in [(0, [1.0, 2.0]), (2, [3.0, 4.0])] {
+///     buffer.keep(at, &Released::not_private(&part, NotPrivate::claim()));
+/// }
+/// assert_eq!(buffer.dim(), 4);
+/// assert_eq!(buffer.piece(1, 2).map(|piece| piece.grad().to_vec()), Some(vec![2.0, 3.0]));
+/// ```
 pub struct ReleasedBuffer<B> {
     grad: B,
     noise_std: f64,

@@ -7,11 +7,39 @@ use crate::error::ConfigError;
 use crate::state::SaveState;
 
 /// Memory for a vector of a state.
+///
+/// ```
+/// use damper_core::record::StateVector;
+///
+/// fn len(vector: &impl StateVector) -> usize {
+///     vector.as_ref().len()
+/// }
+/// assert_eq!((len(&[0.0; 3]), len(&vec![0.0; 5])), (3, 5));
+/// ```
 pub trait StateVector: AsRef<[f32]> + AsMut<[f32]> {}
 
 impl<B: AsRef<[f32]> + AsMut<[f32]>> StateVector for B {}
 
 /// Receives the bytes of a recording.
+///
+/// ```
+/// use damper_core::record::RecordSink;
+///
+/// struct Bytes(Vec<u8>);
+/// impl RecordSink for Bytes {
+///     fn put(&mut self, bytes: &[u8]) {
+///         self.0.extend(bytes);
+///     }
+/// }
+///
+/// let mut bytes = Bytes(vec![]);
+/// let sink: &mut dyn RecordSink = &mut bytes;
+/// sink.u8(1);
+/// sink.u32(2);
+/// sink.f32(0.5);
+/// sink.f64(0.5);
+/// assert_eq!(bytes.0.len(), 1 + 4 + 4 + 8);
+/// ```
 pub trait RecordSink {
     /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
@@ -76,6 +104,24 @@ pub trait RecordSource {
 }
 
 /// A method with a state of type `S` that can be recorded, as it is before the first step.
+///
+/// ```
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// use damper_core::record::{RecordSink, ToRecord as _};
+///
+/// struct Bytes(Vec<u8>);
+/// impl RecordSink for Bytes {
+///     fn put(&mut self, bytes: &[u8]) {
+///         self.0.extend(bytes);
+///     }
+/// }
+///
+/// let (sgd, state, mut bytes) = (Sgd::new(0.5, true, 0.0)?, SgdState { momentum: [0.0; 3] }, Bytes(vec![]));
+/// assert_eq!(sgd.kind(&state), Some(1));
+/// sgd.write(&state, &mut bytes);
+/// assert_eq!(bytes.0, [0.5f32.to_le_bytes(), 0.0f32.to_le_bytes()].concat());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait ToRecord<S> {
     /// Returns the kind of the method, or `None` if recordings do not support it.
     fn kind(&self, _state: &S) -> Option<u8> {
@@ -87,6 +133,37 @@ pub trait ToRecord<S> {
 }
 
 /// A method that recordings support.
+///
+/// ```
+/// use damper_core::{error::ConfigError, optimizer::Sgd, record::{FromRecord as _, RecordSource}};
+///
+/// /// Reads a recording that is in memory.
+/// struct Reader<'a>(&'a [u8]);
+/// impl Reader<'_> {
+///     fn take<const N: usize>(&mut self) -> [u8; N] {
+///         let (first, rest) = self.0.split_first_chunk().expect("the recording is complete");
+///         self.0 = rest;
+///         *first
+///     }
+/// }
+/// impl RecordSource for Reader<'_> {
+///     type Vector = Vec<f32>;
+///     type Error = ConfigError;
+///     fn u8(&mut self) -> u8 { self.take::<1>()[0] }
+///     fn u32(&mut self) -> u32 { u32::from_le_bytes(self.take()) }
+///     fn f32(&mut self) -> f32 { f32::from_le_bytes(self.take()) }
+///     fn f64(&mut self) -> f64 { f64::from_le_bytes(self.take()) }
+///     fn f32s(&mut self, out: &mut [f32]) { out.fill_with(|| self.f32()) }
+///     fn wrong(_: &'static str) -> ConfigError { Sgd::new(-1.0, false, 0.0).unwrap_err() }
+///     fn dim(&self) -> usize { 3 }
+///     fn zeros(&mut self, len: usize) -> Result<Vec<f32>, ConfigError> { Ok(vec![0.0; len]) }
+/// }
+///
+/// let bytes = [0.5f32.to_le_bytes(), 0.0f32.to_le_bytes()].concat();
+/// let (sgd, state) = Sgd::read(1, &mut Reader(&bytes))?;
+/// assert_eq!((sgd, state.momentum), (Sgd::new(0.5, true, 0.0)?, vec![0.0; 3]));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait FromRecord: Sized {
     /// State of the method, with vectors of type `B`.
     type State<B: StateVector>: SaveState;

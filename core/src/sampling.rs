@@ -22,6 +22,17 @@ use rand_core::Rng;
 const CHUNK: u32 = 1024;
 
 /// Indices of the Poisson batch of one step, ascending.
+///
+/// ```
+/// use damper_core::accounting::Rate;
+/// use damper_core::noise::NoiseRng;
+/// use damper_core::sampling::{PoissonBatch, poisson};
+///
+/// let generator = NoiseRng::simulation(1);
+/// let batch: PoissonBatch<'_, _> = poisson(&generator, 0, Rate::at_most(0.5)?, 1000);
+/// assert!((400..600).contains(&batch.count()));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub struct PoissonBatch<'a, G: Generator> {
     generator: &'a G,
     stream: G::Stream<'a>,
@@ -32,12 +43,32 @@ pub struct PoissonBatch<'a, G: Generator> {
 }
 
 /// Samples from `0..samples`, each with probability `rate`. Use one batch for each step.
+///
+/// ```
+/// use damper_core::{accounting::Rate, noise::NoiseRng, sampling::poisson};
+///
+/// let (generator, rate) = (NoiseRng::simulation(1), Rate::of(10, 1000)?);
+/// let batch: Vec<u32> = poisson(&generator, 3, rate, 1000).collect();
+/// // The trials of a sample do not depend on the other samples.
+/// let fewer: Vec<u32> = poisson(&generator, 3, rate, 500).collect();
+/// assert!(batch.starts_with(&fewer));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[must_use]
 pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonBatch<'_, G> {
     poisson_part(generator, step, rate, 0..samples)
 }
 
 /// Samples the part of that batch in `samples`, for callers that sample it in parts.
+///
+/// ```
+/// use damper_core::{accounting::Rate, noise::NoiseRng, sampling::{poisson, poisson_part}};
+///
+/// let (generator, rate) = (NoiseRng::simulation(1), Rate::of(10, 1000)?);
+/// let parts = [0..300, 300..1000].into_iter().flat_map(|part| poisson_part(&generator, 3, rate, part));
+/// assert!(parts.eq(poisson(&generator, 3, rate, 1000)));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[must_use]
 pub fn poisson_part<G: Generator>(generator: &G, step: u32, rate: Rate, samples: Range<u32>) -> PoissonBatch<'_, G> {
     let Range { start, end } = samples;

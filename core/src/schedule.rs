@@ -31,6 +31,16 @@ use crate::error::ConfigError;
 ///     fn noise_factor(&self, _: u32) -> f64 { self.0.get() }
 /// }
 /// ```
+///
+/// ```
+/// use damper_core::schedule::{Constant, Schedule};
+///
+/// fn first(schedule: &impl Schedule) -> (f64, f64) {
+///     (schedule.learning_rate(0), schedule.noise_factor(0))
+/// }
+/// assert_eq!(first(&Constant(0.1)), (0.1, 1.0));
+/// assert!(Constant(0.1).check().is_ok());
+/// ```
 pub trait Schedule: Copy + crate::noise::sealed::Sealed {
     /// Returns the learning rate of step `step`, counted from 0.
     fn learning_rate(&self, step: u32) -> f64;

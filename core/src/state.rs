@@ -28,6 +28,27 @@ use crate::numerics::digest::Digest;
 use core::fmt;
 
 /// Values of a state, or the name of the owner of the next values.
+///
+/// ```
+/// use damper_core::state::{SaveState, StateField};
+///
+/// /// A count with its name.
+/// struct Visits(u32);
+/// impl SaveState for Visits {
+///     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+///         take(StateField::Owner("visits"));
+///         take(StateField::Count(&mut self.0));
+///     }
+/// }
+///
+/// let mut visits = Visits(3);
+/// visits.each(&mut |field| {
+///     if let StateField::Count(count) = field {
+///         *count += 1;
+///     }
+/// });
+/// assert_eq!(visits.0, 4);
+/// ```
 #[derive(Debug)]
 pub enum StateField<'a> {
     /// Name of the owner of the next values.
@@ -41,6 +62,18 @@ pub enum StateField<'a> {
 }
 
 /// State that persists from step to step, and is saved over a restart.
+///
+/// ```
+/// use damper_core::state::{SaveState as _, StateField};
+///
+/// let (mut params, mut lengths) = ([0.5f32; 3], vec![]);
+/// params.each(&mut |field| {
+///     if let StateField::Floats(floats) = field {
+///         lengths.push(floats.len());
+///     }
+/// });
+/// assert_eq!(lengths, [3]);
+/// ```
 pub trait SaveState {
     /// Passes every value to `take`, in a fixed order. `take` may change it.
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>));
@@ -86,6 +119,17 @@ const HEAD: usize = 24;
 const CHECKSUM: usize = 8;
 
 /// Cause of a failed restore. Nothing was changed.
+///
+/// ```
+/// use damper_core::state::{RestoreError, restore, save};
+///
+/// let mut bytes = vec![];
+/// save(&mut [1.0f32, 2.0], 5, |part| bytes.extend(part));
+/// assert_eq!(restore(&mut [0.0f32; 3], 5, &bytes), Err(RestoreError::Shape));
+/// assert_eq!(restore(&mut [0.0f32; 2], 4, &bytes), Err(RestoreError::LedgerBehind));
+/// bytes[30] ^= 1;
+/// assert_eq!(restore(&mut [0.0f32; 2], 5, &bytes), Err(RestoreError::Damaged));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RestoreError {
@@ -127,11 +171,38 @@ fn shape(memory: &mut dyn SaveState) -> (u64, usize) {
 }
 
 /// Returns the number of bytes that [`save`] writes.
+///
+/// ```
+/// use damper_core::state::{save, saved_len};
+///
+/// let (mut params, mut len) = ([0.0f32; 10], 0);
+/// save(&mut params, 0, |part| len += part.len());
+/// assert_eq!(saved_len(&mut params), len);
+/// ```
 pub fn saved_len(memory: &mut dyn SaveState) -> usize {
     shape(memory).1.saturating_add(HEAD + CHECKSUM)
 }
 
 /// Writes the bytes of a state after `paid` charged steps to `sink`, from the first to the last.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_core::state::{restore, save};
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).momentum(0.9).expected_batch(1).build()?;
+/// let (mut state, mut params, mut ledger) = (config.state::<2>(), [0.0f32; 2], Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, 0.5])?;
+/// step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// let mut bytes = vec![];
+/// save(&mut (&mut params, &mut state), ledger.charged_steps(), |part| bytes.extend(part));
+///
+/// let (mut after, mut again) = ([0.0f32; 2], config.state::<2>());
+/// restore(&mut (&mut after, &mut again), ledger.charged_steps(), &bytes)?;
+/// assert_eq!(after, params);
+/// assert_eq!(again.optimizer.momentum, state.optimizer.momentum);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn save(memory: &mut dyn SaveState, paid: u32, mut sink: impl FnMut(&[u8])) {
     let (shape, _) = shape(memory);
     let mut digest = Digest::default();
@@ -169,6 +240,16 @@ fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
 /// # Errors
 ///
 /// Fails if the bytes are damaged, have another shape, or were saved after more steps.
+///
+/// ```
+/// use damper_core::state::{restore, save};
+///
+/// let mut bytes = vec![];
+/// save(&mut [1.0f32, 2.0], 5, |part| bytes.extend(part));
+/// let mut params = [0.0f32; 2];
+/// assert_eq!(restore(&mut params, 5, &bytes), Ok(()));
+/// assert_eq!(params, [1.0, 2.0]);
+/// ```
 pub fn restore(memory: &mut dyn SaveState, paid: u32, bytes: &[u8]) -> Result<(), RestoreError> {
     let (shape, len) = shape(memory);
     let (whole, mut checksum) =

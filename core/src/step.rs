@@ -124,6 +124,17 @@ pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C 
 
 /// Configuration of a private step: immutable and validated. [`DpSgd`](crate::DpSgd) builds the most common
 /// configuration.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let config = config.with_poisson_batches(Rate::of(60, 1797)?, 1797)?;
+/// assert_eq!(config.slots().expected_batch, 60);
+/// let event = config.event_at(0, Rate::of(60, 1797)?)?;
+/// assert!(event.multiplier() >= 1.1);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
     slots: Slots<F, O, M, T, C, S>,
@@ -330,6 +341,24 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// Fails if the filter's budget has no room for the step, the store fails, the state does not fit, or the factor is
     /// not finite and above 0. Nothing is released.
+    ///
+    /// ```
+    /// use damper_core::accounting::{Rate, RenyiFilter, Volatile};
+    /// use damper_core::prelude::*;
+    ///
+    /// let (rate, mut params) = (Rate::of(4, 100)?, [0.0; 2]);
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4);
+    /// let config = config.poisson_batches(rate, 100).build()?;
+    /// let (mut state, mut filter) = (config.state::<2>(), RenyiFilter::new(8, 3.0, 1e-5)?);
+    /// // More noise while the released parameters move little.
+    /// let factor = if params[0] < 0.1 { 2.0 } else { 1.0 };
+    /// assert!(filter.fits_budget(&config.event_adaptive(factor, rate)?));
+    /// let mut step = config.open_adaptive(&mut state, factor, rate, &mut filter, &mut Volatile)?;
+    /// step.add(&[0.5, -0.2])?;
+    /// step.finish(&mut params, &NoiseRng::simulation(1))?;
+    /// assert!(filter.spent() > 0.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open_adaptive<'a, B, FS, OS, P: Store>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,

@@ -45,6 +45,15 @@ pub const HEADER: usize = 60;
 pub const CHECKSUM: usize = 8;
 
 /// Header of an update. Two updates may be added if their headers differ only in `device`.
+///
+/// ```
+/// use damper_core::update::Header;
+///
+/// let header = Header {
+///     run: 1, device: 7, round: 0, devices: 1, dim: 3, grid_bits: 16, expected_batch: 60, sigma: 1 << 16, clip: 1.0,
+/// };
+/// assert_eq!(header.multiplier(), 1.0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Header {
     /// Number of the federation's run.
@@ -68,6 +77,12 @@ pub struct Header {
 }
 
 /// Integer type of a payload.
+///
+/// ```
+/// use damper_core::update::PayloadWord;
+///
+/// assert_eq!((PayloadWord::Device.bytes(), PayloadWord::Sum.bytes()), (4, 8));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadWord {
     /// Update of a device: four bytes for each integer.
@@ -119,6 +134,27 @@ impl Header {
 }
 
 /// A parsed update.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_core::{step::Sender, update::{HEADER, PayloadWord, Update, UpdateError}};
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let (mut state, mut ledger) = (config.state::<3>(), Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.2, 0.1])?;
+/// let mut bytes = vec![];
+/// step.emit(Sender { run: 1, device: 7, round: 0 }, &NoiseRng::simulation(1), |part| bytes.extend(part))?;
+///
+/// let update = Update::parse(&bytes)?;
+/// assert_eq!((update.header().device, update.header().dim), (7, 3));
+/// assert!(update.header().multiplier() >= 1.1);
+/// assert_eq!((update.word(), update.units().count()), (PayloadWord::Device, 3));
+/// assert_eq!(update.header().bytes(PayloadWord::Device), bytes[..HEADER]);
+/// bytes[HEADER] ^= 1;
+/// assert_eq!(Update::parse(&bytes), Err(UpdateError::Checksum));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Update<'a> {
     header: Header,
@@ -127,6 +163,13 @@ pub struct Update<'a> {
 }
 
 /// Cause that makes bytes an invalid update.
+///
+/// ```
+/// use damper_core::update::{Update, UpdateError};
+///
+/// assert_eq!(Update::parse(b"PNG"), Err(UpdateError::Magic));
+/// assert!(matches!(Update::parse(b"DAMPERUP"), Err(UpdateError::Length { got: 8, .. })));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -84,10 +84,7 @@ impl Progress for Names {
             RunEvent::Evaluated(at) => format!("evaluated {}", at.step),
             RunEvent::Saved(step) => format!("saved {step}"),
             RunEvent::Ended(Ended { step, cause }) => format!("{cause:?} {step}"),
-            RunEvent::ComputedOnce { .. }
-            | RunEvent::Warned(_)
-            | RunEvent::Unrecorded { .. }
-            | RunEvent::Counted(_) => return,
+            _ => return,
         };
         if self.names.last() != Some(&name) {
             self.names.push(name);

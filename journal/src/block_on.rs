@@ -12,6 +12,32 @@ use embedded_storage_async::nor_flash::{NorFlash as AsyncNorFlash, ReadNorFlash 
 /// an erase. Other tasks of the same executor wait. The driver's futures must make progress by interrupts, DMA or
 /// polling alone. A future that waits for another task of this executor, such as for a mutex that the task holds, never
 /// completes.
+///
+/// ```
+/// use damper_journal::BlockOn;
+/// use embedded_storage::nor_flash::ReadNorFlash as _;
+/// use embedded_storage_async::nor_flash::{ErrorType, NorFlashErrorKind, ReadNorFlash};
+///
+/// struct Async([u8; 16]);
+/// impl ErrorType for Async {
+///     type Error = NorFlashErrorKind;
+/// }
+/// impl ReadNorFlash for Async {
+///     const READ_SIZE: usize = 1;
+///     async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
+///         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
+///         Ok(())
+///     }
+///     fn capacity(&self) -> usize {
+///         16
+///     }
+/// }
+///
+/// let (mut flash, mut bytes) = (BlockOn::new(Async([7; 16])), [0; 4]);
+/// flash.read(4, &mut bytes)?;
+/// assert_eq!((bytes, flash.release().0.len()), ([7; 4], 16));
+/// # Ok::<(), embedded_storage::nor_flash::NorFlashErrorKind>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOn<F>(F);
 

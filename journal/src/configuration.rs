@@ -16,6 +16,18 @@ const FORMAT: u64 = 2;
 ///
 /// [`with`](Self::with) adds items that the step does not contain, such as the data set's name or a number of the run.
 /// They never replace the step. The fingerprint is a 64-bit FNV-1a. It detects mistakes, and does not authenticate.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_journal::Configuration;
+///
+/// let with = |noise| DpSgd::new().clip(1.0).noise_multiplier(noise).learning_rate(0.1).expected_batch(60).build();
+/// let run = Configuration::of_ledger(1000, &with(1.1)?, 650).with(b"run 7, digits");
+/// assert!(run == Configuration::of_ledger(1000, &with(1.1)?, 650).with(b"run 7, digits"));
+/// assert!(run != Configuration::of_ledger(1000, &with(1.2)?, 650).with(b"run 7, digits"));
+/// assert!(run != Configuration::of_filter(8, 3.0, 1e-5, &with(1.1)?, 650));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
     digest: Digest,

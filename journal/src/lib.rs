@@ -42,7 +42,77 @@
 //! }
 //! ```
 //!
-//! The ledger then charges each step: `step.open(&mut state, &mut ledger)`.
+//! The ledger then charges each step: `step.open(&mut state, &mut ledger)`. With a flash in RAM, for a test:
+//!
+//! ```
+//! use core::cell::RefCell;
+//! use damper_core::prelude::*;
+//! use damper_journal::{
+//!     Allowance, Configuration, FirstBoot, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots,
+//! };
+//! use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
+//!
+//! struct Ram(Vec<u8>);
+//! impl ErrorType for Ram {
+//!     type Error = NorFlashErrorKind;
+//! }
+//! impl ReadNorFlash for Ram {
+//!     const READ_SIZE: usize = 1;
+//!     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
+//!         bytes.copy_from_slice(&self.0[offset as usize..][..bytes.len()]);
+//!         Ok(())
+//!     }
+//!     fn capacity(&self) -> usize {
+//!         self.0.len()
+//!     }
+//! }
+//! impl NorFlash for Ram {
+//!     const WRITE_SIZE: usize = 4;
+//!     const ERASE_SIZE: usize = 1024;
+//!     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
+//!         self.0[from as usize..to as usize].fill(0xff);
+//!         Ok(())
+//!     }
+//!     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+//!         self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+//! let run = Configuration::of_ledger(100, &step, 3);
+//! let flash = RefCell::new(Ram(vec![0xff; 8192]));
+//! let (first, second) = (0..4096, 4096..8192);
+//!
+//! // A blank region is not a journal without charges. The owner begins a run.
+//! assert!(matches!(Journal::open(Region::new(&flash, first.clone()), run), Err(JournalError::Blank)));
+//! let journal = Journal::provision(Region::new(&flash, first.clone()), run, FirstBoot::confirmed_by_owner());
+//! let (mut state, mut params) = (step.state::<3>(), [0.0f32; 3]);
+//! let mut ledger = Ledger::open(journal.unwrap(), 100)?;
+//! step.open(&mut state, &mut ledger).unwrap().finish(&mut params, &NoiseRng::simulation(1))?;
+//! let mut snapshots = Snapshots::open(Region::new(&flash, second.clone()), run, 1).unwrap();
+//! snapshots.save(1, &mut params).unwrap();
+//! drop((snapshots.release(), ledger.into_store().release()));
+//!
+//! // After a restart, the journal has the charge, and the snapshot the parameters.
+//! let journal = Journal::open(Region::new(&flash, first.clone()), run).unwrap();
+//! let mut snapshots = Snapshots::open(Region::new(&flash, second.clone()), run, journal.record().paid).unwrap();
+//! let mut restored = [0.0f32; 3];
+//! snapshots.load(&mut restored).unwrap();
+//! assert_eq!((journal.record().paid, snapshots.newest(), restored), (1, Some(1), params));
+//!
+//! // A damaged journal continues with more charges than before, and never with fewer.
+//! let region = Region::new(&flash, first);
+//! assert!(Journal::recover(region, run, Allowance { steps: 1, divergence: 0.0 }).unwrap().record().paid >= 1);
+//! // A ledger with fewer steps than the snapshot is an older image.
+//! let older = Snapshots::open(Region::new(&flash, second), run, 0);
+//! assert!(matches!(older, Err(SnapshotError::LedgerBehind)));
+//! let mut small = Region::new(&flash, 0..1024);
+//! assert_eq!(small.read(1024, &mut [0]), Err(RegionError::OutOfBounds));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Keys
 //!

@@ -29,6 +29,7 @@ pub struct Region<'a, F> {
 /// An error of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum RegionError<E> {
     /// The flash failed.
     Flash(E),

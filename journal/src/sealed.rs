@@ -35,6 +35,25 @@ const KIND: u32 = u32::from_le_bytes(*b"DJE2");
 
 /// A counter that cannot be decremented, not even by a power cut, such as that of a TPM, of replay-protected memory or
 /// of a quorum.
+///
+/// ```
+/// use damper_journal::MonotonicCounter;
+///
+/// /// Of a secure element. A product's counter survives power cuts, and nobody can set it back.
+/// struct Counter(u64);
+/// impl MonotonicCounter for Counter {
+///     type Error = core::convert::Infallible;
+///     fn read(&mut self) -> Result<u64, Self::Error> {
+///         Ok(self.0)
+///     }
+///     fn increment(&mut self) -> Result<u64, Self::Error> {
+///         self.0 += 1;
+///         Ok(self.0)
+///     }
+/// }
+///
+/// assert_eq!((Counter(4).read(), Counter(4).increment()), (Ok(4), Ok(5)));
+/// ```
 pub trait MonotonicCounter {
     /// The error of the counter.
     type Error;
@@ -56,6 +75,27 @@ pub trait MonotonicCounter {
 
 /// Storage for one blob outside the enclave. The blob is sealed: encrypted and authenticated with a key of this enclave
 /// alone.
+///
+/// ```
+/// use damper_journal::{BLOB, Vault};
+///
+/// /// A product encrypts and authenticates the blob with a key of the enclave.
+/// struct Host(Option<[u8; BLOB]>);
+/// impl Vault for Host {
+///     type Error = core::convert::Infallible;
+///     fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Self::Error> {
+///         self.0 = Some(*blob);
+///         Ok(())
+///     }
+///     fn get(&mut self) -> Result<Option<[u8; BLOB]>, Self::Error> {
+///         Ok(self.0)
+///     }
+/// }
+///
+/// let mut host = Host(None);
+/// assert_eq!(host.get(), Ok(None));
+/// assert!(host.put(&[1; BLOB]).is_ok() && host.get() == Ok(Some([1; BLOB])));
+/// ```
 pub trait Vault {
     /// The error of the vault. [`get`](Self::get) also fails if this enclave did not seal the blob.
     type Error;
@@ -76,6 +116,14 @@ pub trait Vault {
 }
 
 /// The charge that each count of the counter allows.
+///
+/// ```
+/// use damper_journal::Allowance;
+///
+/// // Of a ledger that reserves 8 steps at a time.
+/// let each = Allowance { steps: 8, divergence: 0.0 };
+/// assert_eq!(each.steps, 8);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
@@ -87,6 +135,43 @@ pub struct Allowance {
 
 /// An error of a sealed journal: a charge was not persisted, or nothing may be released. `C` is the counter's error,
 /// `V` the vault's.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_journal::{Allowance, BLOB, Configuration, MonotonicCounter, SealedError, SealedJournal, Vault};
+/// # #[derive(Clone, Default)]
+/// # struct Platform(std::rc::Rc<core::cell::RefCell<(u64, Option<[u8; BLOB]>)>>);
+/// # impl MonotonicCounter for Platform {
+/// #     type Error = core::fmt::Error;
+/// #     fn read(&mut self) -> Result<u64, Self::Error> {
+/// #         Ok(self.0.borrow().0)
+/// #     }
+/// #     fn increment(&mut self) -> Result<u64, Self::Error> {
+/// #         self.0.borrow_mut().0 += 1;
+/// #         self.read()
+/// #     }
+/// # }
+/// # impl Vault for Platform {
+/// #     type Error = core::fmt::Error;
+/// #     fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Self::Error> {
+/// #         self.0.borrow_mut().1 = Some(*blob);
+/// #         Ok(())
+/// #     }
+/// #     fn get(&mut self) -> Result<Option<[u8; BLOB]>, Self::Error> {
+/// #         Ok(self.0.borrow().1)
+/// #     }
+/// # }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let (platform, each) = (Platform::default(), Allowance { steps: 1, divergence: 0.0 });
+/// let run = Configuration::of_ledger(100, &step, 3);
+/// // A host that withholds the blob.
+/// let opened = SealedJournal::open(platform.clone(), platform, run, each);
+/// assert!(matches!(opened, Err(SealedError::Blank)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -142,6 +227,54 @@ where
 }
 
 /// The charges of one run, sealed.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, SealedError, SealedJournal, Vault};
+/// # #[derive(Clone, Default)]
+/// # struct Platform(std::rc::Rc<core::cell::RefCell<(u64, Option<[u8; BLOB]>)>>);
+/// # impl MonotonicCounter for Platform {
+/// #     type Error = core::fmt::Error;
+/// #     fn read(&mut self) -> Result<u64, Self::Error> {
+/// #         Ok(self.0.borrow().0)
+/// #     }
+/// #     fn increment(&mut self) -> Result<u64, Self::Error> {
+/// #         self.0.borrow_mut().0 += 1;
+/// #         self.read()
+/// #     }
+/// # }
+/// # impl Vault for Platform {
+/// #     type Error = core::fmt::Error;
+/// #     fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Self::Error> {
+/// #         self.0.borrow_mut().1 = Some(*blob);
+/// #         Ok(())
+/// #     }
+/// #     fn get(&mut self) -> Result<Option<[u8; BLOB]>, Self::Error> {
+/// #         Ok(self.0.borrow().1)
+/// #     }
+/// # }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let step = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let run = Configuration::of_ledger(100, &step, 3);
+/// // The platform's counter, and its storage for sealed blobs.
+/// let (platform, each) = (Platform::default(), Allowance { steps: 1, divergence: 0.0 });
+/// let owner = FirstBoot::confirmed_by_owner();
+/// let sealed = SealedJournal::provision(platform.clone(), platform.clone(), run, each, owner)?;
+/// let old = platform.0.borrow().1;
+/// let (mut state, mut ledger) = (step.state::<3>(), Ledger::open(sealed, 100)?);
+/// drop(step.open(&mut state, &mut ledger).unwrap());
+///
+/// // After a restart.
+/// let sealed = SealedJournal::open(platform.clone(), platform.clone(), run, each)?;
+/// assert!(sealed.record().paid >= 1);
+/// // A host that returns the old blob gains nothing: the counter has moved on.
+/// platform.0.borrow_mut().1 = old;
+/// let sealed = SealedJournal::open(platform.clone(), platform.clone(), run, each)?;
+/// assert!(sealed.record().paid >= 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SealedJournal<C, V> {
     counter: C,

@@ -1,4 +1,5 @@
 //! A journal on an asynchronous flash with futures that need several polls.
+#![cfg(feature = "embedded-storage-async")]
 
 use damper_core::accounting::{Record, Store};
 use damper_core::prelude::*;

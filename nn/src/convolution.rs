@@ -31,6 +31,17 @@ pub(crate) use transposed::transposed_by;
 use crate::window::Window;
 
 /// Strides of a kernel's axes: output channel, image channel of the group, tap.
+///
+/// ```
+/// use damper_nn::{Axis, Window, convolution::KernelStrides};
+///
+/// let axis = Axis { input: 28, output: 26, kernel: 3, ..Axis::POINT };
+/// let window = Window::new(8, 16, 1, [axis, axis]).unwrap();
+/// // Of a kernel [outputs, channels, taps], and of one whose taps come first.
+/// let (onnx, taps_first) = (KernelStrides::onnx(&window), KernelStrides::taps_first(&window));
+/// assert_eq!((onnx.output, onnx.channel, onnx.tap), (72, 9, 1));
+/// assert!(taps_first.tap > taps_first.channel);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct KernelStrides {

@@ -3,9 +3,26 @@
 //! Each entry is rounded separately, so no order matters. `+ − · ÷` and the square root are correctly rounded. The
 //! other functions have the bits of the pinned `libm`.
 
+mod zip;
+
+pub use zip::{Compare, Whole, compare, select, whole, zip};
+
 use crate::{Error, Walk, check};
 
 /// Function of one value.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary, unary_in_place};
+///
+/// let (x, mut out) = ([-1.0, 0.0, 4.0], [0.0; 3]);
+/// unary(Unary::Relu, &x, &mut out)?;
+/// assert_eq!(out, [0.0, 0.0, 4.0]);
+/// unary_in_place(Unary::Sqrt, &mut out);
+/// assert_eq!(out, [0.0, 0.0, 2.0]);
+/// unary(Unary::Clip { low: -0.5, high: 1.0 }, &x, &mut out)?;
+/// assert_eq!(out, [-0.5, 0.0, 1.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Unary {
     /// `|x|`.
@@ -128,12 +145,29 @@ macro_rules! with_unary {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary};
+///
+/// let mut out = [0.0; 2];
+/// unary(Unary::Sigmoid, &[0.0, 100.0], &mut out)?;
+/// assert_eq!(out, [0.5, 1.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     with_unary!(op, map(x, out))
 }
 
 /// Applies `op` to each entry of `x` in place.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary_in_place};
+///
+/// let mut x = [-2.0, 3.0];
+/// unary_in_place(Unary::Abs, &mut x);
+/// assert_eq!(x, [2.0, 3.0]);
+/// ```
 #[inline(always)]
 pub fn unary_in_place(op: Unary, x: &mut [f32]) {
     with_unary!(op, map_in_place(x));
@@ -144,6 +178,15 @@ pub fn unary_in_place(op: Unary, x: &mut [f32]) {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::gate_in_place;
+///
+/// let mut grad = [1.0, 2.0, 3.0];
+/// gate_in_place(&[-1.0, 0.0, 4.0], &mut grad)?;
+/// assert_eq!(grad, [0.0, 0.0, 3.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
     check(x.len() == grad.len())?;
@@ -166,6 +209,15 @@ fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
 /// # Errors
 ///
 /// Fails if the lengths differ.
+///
+/// ```
+/// use damper_nn::elementwise::map;
+///
+/// let mut out = [0i64; 2];
+/// map(&[1.5f32, -2.5], &mut out, |x| x as i64)?;
+/// assert_eq!(out, [1, -2]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(), Error> {
     check(x.len() == out.len())?;
@@ -176,6 +228,17 @@ pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(),
 }
 
 /// Function of two values.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::{Binary, binary}};
+///
+/// // A bias of each column.
+/// let walk = Walk::broadcast(&[2, 2], [&[2, 2], &[2]]).unwrap();
+/// let mut out = [0.0; 4];
+/// binary(Binary::Add, &walk, &[1.0, 2.0, 3.0, 4.0], &[10.0, 20.0], &mut out)?;
+/// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Binary {
     /// `a + b`.
@@ -251,6 +314,13 @@ pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32])
 }
 
 /// Returns the maximum. `b` if they are equal, NaN if either is NaN.
+///
+/// ```
+/// use damper_nn::elementwise::{larger, smaller};
+///
+/// assert_eq!((larger(1.0, 2.0), smaller(1.0, 2.0)), (2.0, 1.0));
+/// assert!(larger(f32::NAN, 1.0).is_nan() && smaller(1.0, f32::NAN).is_nan());
+/// ```
 #[inline(always)]
 #[must_use]
 pub fn larger(a: f32, b: f32) -> f32 {
@@ -262,223 +332,6 @@ pub fn larger(a: f32, b: f32) -> f32 {
 #[must_use]
 pub fn smaller(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
-}
-
-/// Comparison. False if an operand is NaN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compare {
-    /// `a = b`.
-    Equal,
-    /// `a > b`.
-    Greater,
-    /// `a ≥ b`.
-    GreaterOrEqual,
-    /// `a < b`.
-    Less,
-    /// `a ≤ b`.
-    LessOrEqual,
-}
-
-/// Compares `a` with `b` by `op`, broadcast by `walk`, and writes `out`.
-///
-/// # Errors
-///
-/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
-#[inline(always)]
-pub fn compare<T: Copy + PartialOrd>(
-    op: Compare,
-    walk: &Walk<2>,
-    a: &[T],
-    b: &[T],
-    out: &mut [bool],
-) -> Result<(), Error> {
-    match op {
-        Compare::Equal => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| a == b,
-        ),
-        Compare::Greater => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| a > b,
-        ),
-        Compare::GreaterOrEqual => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| a >= b,
-        ),
-        Compare::Less => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| a < b,
-        ),
-        Compare::LessOrEqual => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| a <= b,
-        ),
-    }
-}
-
-/// Function of two integers. Wraps on overflow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whole {
-    /// `a + b`.
-    Add,
-    /// `a / b`, rounded towards 0. 0 if `b` is 0.
-    Div,
-    /// Maximum.
-    Max,
-    /// Minimum.
-    Min,
-    /// `a · b`.
-    Mul,
-    /// `a − b`.
-    Sub,
-}
-
-/// Applies `op` to the integers `a` and `b`, broadcast by `walk`, and writes `out`.
-///
-/// # Errors
-///
-/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
-#[inline(always)]
-pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -> Result<(), Error> {
-    match op {
-        Whole::Add => zip(walk, a, b, out, i64::wrapping_add),
-        Whole::Div => zip(
-            walk,
-            a,
-            b,
-            out,
-            #[inline(always)]
-            |a, b| if b == 0 { 0 } else { a.wrapping_div(b) },
-        ),
-        Whole::Max => zip(walk, a, b, out, i64::max),
-        Whole::Min => zip(walk, a, b, out, i64::min),
-        Whole::Mul => zip(walk, a, b, out, i64::wrapping_mul),
-        Whole::Sub => zip(walk, a, b, out, i64::wrapping_sub),
-    }
-}
-
-/// Applies `f` to `a` and `b`, broadcast by `walk`, and writes `out`.
-///
-/// # Errors
-///
-/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
-#[inline(always)]
-pub fn zip<A: Copy, B: Copy, C>(
-    walk: &Walk<2>,
-    a: &[A],
-    b: &[B],
-    out: &mut [C],
-    f: impl Fn(A, B) -> C,
-) -> Result<(), Error> {
-    check(a.len() >= walk.needed(0) && b.len() >= walk.needed(1) && out.len() == walk.len())?;
-    let row = walk.row();
-    let [a_stride, b_stride] = walk.row_strides();
-    let (all_a, all_b) = (a, b);
-    walk.each_row(
-        #[inline(always)]
-        |position, [a_at, b_at]| {
-            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-            let (Some(a), Some(b)) = (a.get(a_at..), b.get(b_at..)) else { return };
-            match (a_stride, b_stride) {
-                (1, 1) => {
-                    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                        *out = f(*a, *b);
-                    }
-                }
-                (1, 0) => {
-                    let Some(b) = b.first().copied() else { return };
-                    for (out, a) in out.iter_mut().zip(a) {
-                        *out = f(*a, b);
-                    }
-                }
-                (0, 1) => {
-                    let Some(a) = a.first().copied() else { return };
-                    for (out, b) in out.iter_mut().zip(b) {
-                        *out = f(a, *b);
-                    }
-                }
-                _ => {
-                    let (mut a_at, mut b_at) = (a_at, b_at);
-                    for out in out {
-                        if let (Some(a), Some(b)) = (all_a.get(a_at), all_b.get(b_at)) {
-                            *out = f(*a, *b);
-                        }
-                        a_at = a_at.wrapping_add_signed(a_stride);
-                        b_at = b_at.wrapping_add_signed(b_stride);
-                    }
-                }
-            }
-        },
-    );
-    Ok(())
-}
-
-/// Writes `a` to `out` if `condition` is true, else `b`. All operands are broadcast by `walk`.
-///
-/// # Errors
-///
-/// Fails if an operand is shorter than the walk needs, or if the length of `out` differs from the walk's.
-#[inline(always)]
-pub fn select<T: Copy>(walk: &Walk<3>, condition: &[bool], a: &[T], b: &[T], out: &mut [T]) -> Result<(), Error> {
-    check(condition.len() >= walk.needed(0) && a.len() >= walk.needed(1) && b.len() >= walk.needed(2))?;
-    check(out.len() == walk.len())?;
-    let row = walk.row();
-    let strides = walk.row_strides();
-    walk.each_row(
-        #[inline(always)]
-        |position, [mut c_at, mut a_at, mut b_at]| {
-            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-            match strides {
-                [1, 1, 0] => {
-                    let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at)) else {
-                        return;
-                    };
-                    for ((out, c), a) in out.iter_mut().zip(c).zip(a) {
-                        *out = if *c { *a } else { *b };
-                    }
-                }
-                [1, 1, 1] => {
-                    let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at..)) else {
-                        return;
-                    };
-                    for (((out, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
-                        *out = if *c { *a } else { *b };
-                    }
-                }
-                [c_stride, a_stride, b_stride] => {
-                    for out in out {
-                        if let (Some(c), Some(a), Some(b)) = (condition.get(c_at), a.get(a_at), b.get(b_at)) {
-                            *out = if *c { *a } else { *b };
-                        }
-                        c_at = c_at.wrapping_add_signed(c_stride);
-                        a_at = a_at.wrapping_add_signed(a_stride);
-                        b_at = b_at.wrapping_add_signed(b_stride);
-                    }
-                }
-            }
-        },
-    );
-    Ok(())
 }
 
 #[cfg(test)]

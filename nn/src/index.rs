@@ -4,6 +4,14 @@ use crate::walk::elements;
 use crate::{Error, check};
 
 /// Shape `[outer, axis, inner]` of a tensor that is indexed along its middle axis. [`Along::new`] checks it.
+///
+/// ```
+/// use damper_nn::index::Along;
+///
+/// // The middle axis of a tensor [2, 5, 3].
+/// let along = Along::new(2, 5, 3).unwrap();
+/// assert_eq!((along.outer, along.axis, along.inner), (2, 5, 3));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Along {
@@ -37,6 +45,16 @@ impl Along {
 /// # Errors
 ///
 /// Fails if the length of a slice does not match, or if an index is out of range.
+///
+/// ```
+/// use damper_nn::index::{Along, gather};
+///
+/// // The last and the first row of an embedding.
+/// let (rows, mut out) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0; 4]);
+/// gather(&Along::new(1, 3, 2).unwrap(), &rows, &[-1, 0], &mut out)?;
+/// assert_eq!(out, [5.0, 6.0, 1.0, 2.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -60,6 +78,16 @@ pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -
 /// # Errors
 ///
 /// Fails if the length of a slice does not match, or if an index is out of range.
+///
+/// ```
+/// use damper_nn::index::{Along, gather_elements};
+///
+/// // The logit of each row's label.
+/// let (logits, mut out) = ([0.1, 0.7, 0.2, 0.5, 0.3, 0.9], [0.0; 2]);
+/// gather_elements(&Along::new(2, 3, 1).unwrap(), &logits, &[1, 2], &mut out)?;
+/// assert_eq!(out, [0.7, 0.9]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn gather_elements<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;
@@ -86,6 +114,16 @@ pub fn gather_elements<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &m
 /// # Errors
 ///
 /// Fails if the length of a slice does not match, or if an index is out of range.
+///
+/// ```
+/// use damper_nn::index::{Along, scatter_add};
+///
+/// // The gradient of rows of an embedding, of which one was read twice.
+/// let mut out = [0.0; 3];
+/// scatter_add(&Along::new(1, 3, 1).unwrap(), &[2, 0, 2], &[1.0, 10.0, 100.0], &mut out)?;
+/// assert_eq!(out, [10.0, 0.0, 101.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn scatter_add(along: &Along, indices: &[i64], updates: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;

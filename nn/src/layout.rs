@@ -8,6 +8,17 @@ use crate::{Error, Walk, check};
 /// # Errors
 ///
 /// Fails if `x` is shorter than the walk needs, or if the length of `out` differs from the walk's.
+///
+/// ```
+/// use damper_nn::{Walk, layout::copy};
+///
+/// // The transpose of a matrix of two rows.
+/// let walk = Walk::new(&[3, 2], [&[1, 3]], [0]).unwrap();
+/// let mut out = [0; 6];
+/// copy(&walk, &[1, 2, 3, 4, 5, 6], &mut out)?;
+/// assert_eq!(out, [1, 4, 2, 5, 3, 6]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
     check(x.len() >= walk.needed(0) && out.len() == walk.len())?;
@@ -44,6 +55,17 @@ pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error
 /// # Errors
 ///
 /// Fails if `out` is shorter than the walk needs, or if the length of `x` differs from the walk's.
+///
+/// ```
+/// use damper_nn::{Walk, layout::place};
+///
+/// // Every second element.
+/// let walk = Walk::new(&[2], [&[2]], [1]).unwrap();
+/// let mut out = [0; 4];
+/// place(&walk, &[7, 8], &mut out)?;
+/// assert_eq!(out, [0, 7, 0, 8]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
     check(out.len() >= walk.needed(0) && x.len() == walk.len())?;

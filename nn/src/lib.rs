@@ -38,6 +38,12 @@ pub use walk::{MAX_RANK, Walk};
 pub use window::{Axis, Window};
 
 /// Error of a kernel call with inconsistent arguments. The values of the operands never cause an error.
+///
+/// ```
+/// use damper_nn::elementwise::{Unary, unary};
+///
+/// assert!(unary(Unary::Neg, &[1.0, 2.0], &mut [0.0; 3]).is_err(), "one output too many");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// A slice's length does not match its shape.

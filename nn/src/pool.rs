@@ -14,6 +14,17 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Window, pool::max_pool};
+///
+/// let axis = Axis { input: 4, output: 2, kernel: 2, stride: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 2];
+/// max_pool(&window, &[1.0, 3.0, 4.0, 2.0], &mut out)?;
+/// assert_eq!(out, [3.0, 4.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn max_pool(window: &Window, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     each(window, x, out, f32::NEG_INFINITY, |most: &mut f32, x| *most = larger(x, *most), |most, _| most)
@@ -27,6 +38,17 @@ pub fn max_pool(window: &Window, x: &[f32], out: &mut [f32]) -> Result<(), Error
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Window, pool::average_pool};
+///
+/// let axis = Axis { input: 4, output: 2, kernel: 2, stride: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 2];
+/// average_pool(&window, false, &[1.0, 3.0, 4.0, 2.0], &mut out)?;
+/// assert_eq!(out, [2.0, 3.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let all = window.taps();
@@ -42,6 +64,17 @@ pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut 
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Window, pool::max_pool_grad};
+///
+/// let axis = Axis { input: 4, output: 2, kernel: 2, stride: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 4];
+/// max_pool_grad(&window, &[10.0, 20.0], &[1.0, 3.0, 4.0, 2.0], &[3.0, 4.0], &mut out)?;
+/// assert_eq!(out, [0.0, 10.0, 20.0, 0.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn max_pool_grad(window: &Window, dy: &[f32], x: &[f32], y: &[f32], out: &mut [f32]) -> Result<(), Error> {
     check(x.len() == window.input_len() && out.len() == x.len())?;

@@ -8,6 +8,19 @@ use crate::tile::{self, Columns, Lanes, Panel, PanelRange, Rows, Strided};
 use crate::{Error, Walk, check};
 
 /// Shape of `stack` products, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
+///
+/// ```
+/// use damper_nn::{Narrow, Walk, product::{Product, product}};
+///
+/// // [2, 2] by [2, 2], and by the transpose of the second.
+/// let stack = Walk::broadcast(&[1], [&[1], &[1]]).unwrap();
+/// let (a, b, mut out) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [0.0; 4]);
+/// product::<Narrow>(&Product::new([2, 2, 2], [2, 1], [2, 1], stack).unwrap(), &a, &b, &mut out)?;
+/// assert_eq!(out, [19.0, 22.0, 43.0, 50.0]);
+/// product::<Narrow>(&Product::new([2, 2, 2], [2, 1], [1, 2], stack).unwrap(), &a, &b, &mut out)?;
+/// assert_eq!(out, [17.0, 23.0, 39.0, 53.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Product {
@@ -174,6 +187,14 @@ fn one_row(terms: usize, row: &impl Rows, (lanes, columns, column_step): (Stride
 
 /// Computes the outer product of `left` and `right` in row-major order. Passes at most 16 entries of a row at a time to
 /// `take`.
+///
+/// ```
+/// use damper_nn::product::outer;
+///
+/// let mut out = vec![];
+/// outer(&[1.0, 2.0], &[3.0, 4.0], |part| out.extend_from_slice(part));
+/// assert_eq!(out, [3.0, 4.0, 6.0, 8.0]);
+/// ```
 #[inline(always)]
 pub fn outer(left: &[f32], right: &[f32], mut take: impl FnMut(&[f32])) {
     const PIECE: usize = 16;

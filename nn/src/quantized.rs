@@ -18,6 +18,17 @@ use crate::window::split;
 use crate::{Error, check};
 
 /// Quantised weight. Any lengths are permitted, because the kernels check them.
+///
+/// ```
+/// use damper_nn::quantized::Quantized;
+///
+/// // Two rows, each with its scale and zero point.
+/// let weight = Quantized { values: &[1, 2, 3, 4], scales: &[0.5, 2.0], zeros: &[0, 1], inner: 2 };
+/// let mut out = [0.0; 4];
+/// weight.dequantize(&mut out)?;
+/// assert_eq!(out, [0.5, 1.0, 4.0, 6.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantized<'a> {
     /// The integers, in row-major order.

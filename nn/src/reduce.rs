@@ -5,6 +5,19 @@ use crate::sum::{BLOCK, Sum};
 use crate::{Error, Walk, check};
 
 /// Operation of a reduction.
+///
+/// ```
+/// use damper_nn::reduce::{Fold, Reduction, reduce};
+///
+/// // Over the columns of two rows.
+/// let rows = Reduction::new(&[2, 2], |axis| axis == 1).unwrap();
+/// let mut out = [0.0; 2];
+/// for (fold, expected) in [(Fold::Sum, [3.0, 7.0]), (Fold::Mean, [1.5, 3.5]), (Fold::Max, [2.0, 4.0])] {
+///     reduce(fold, &rows, &[1.0, 2.0, 3.0, 4.0], &mut out)?;
+///     assert_eq!(out, expected);
+/// }
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// Maximum. NaN if a value is NaN, −∞ of no values.
@@ -20,6 +33,13 @@ pub enum Fold {
 }
 
 /// Axes of a reduction. [`Reduction::new`] checks them.
+///
+/// ```
+/// use damper_nn::reduce::Reduction;
+///
+/// let rows = Reduction::new(&[2, 5], |axis| axis == 1).unwrap();
+/// assert_eq!((rows.len(), rows.is_empty(), rows.reduced.len()), (2, false, 5));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Reduction {

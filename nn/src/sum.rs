@@ -13,6 +13,14 @@
 pub const BLOCK: usize = 64;
 
 /// State of a sum in the defined order.
+///
+/// ```
+/// use damper_nn::sum::Sum;
+///
+/// let mut sum = Sum::default();
+/// (0..1000).for_each(|i| sum.add(i as f32));
+/// assert_eq!(sum.value(), 499_500.0);
+/// ```
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum {
     whole: f32,

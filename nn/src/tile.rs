@@ -6,6 +6,21 @@
 use crate::sum::BLOCK;
 
 /// Columns of a tile, computed in parallel. Their number changes no bit, because each column has its own sum.
+///
+/// ```
+/// use damper_nn::{Lanes, Narrow, Walk, Wide, product::{Product, product}};
+///
+/// fn dot<L: Lanes>(a: &[f32], b: &[f32]) -> f32 {
+///     let shape = Product::new([1, 1, a.len()], [a.len(), 1], [1, 1], Walk::broadcast(&[1], [&[1], &[1]]).unwrap());
+///     let mut out = [0.0];
+///     product::<L>(&shape.unwrap(), a, b, &mut out).unwrap();
+///     out[0]
+/// }
+/// // The number of lanes changes no bit.
+/// let (a, b): (Vec<f32>, Vec<f32>) = (0..1000).map(|i| (i as f32 / 7.0, 3.0 / (i + 1) as f32)).unzip();
+/// assert_eq!(dot::<Narrow>(&a, &b).to_bits(), dot::<Wide>(&a, &b).to_bits());
+/// assert_eq!((Narrow::first_of(&a).map(|lanes| lanes.as_ref()[0]), Wide::COUNT >= Narrow::COUNT), (Some(0.0), true));
+/// ```
 pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
     /// Number of lanes.
     const COUNT: usize;

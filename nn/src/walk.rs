@@ -9,6 +9,19 @@ pub const MAX_RANK: usize = 6;
 
 /// Strides of `N` operands over one shape. [`Walk::new`] checks it. Its fields are public for constants of compiled
 /// networks.
+///
+/// ```
+/// use damper_nn::Walk;
+///
+/// // The transpose of a matrix of two rows and three columns, and a row that is repeated.
+/// let walk = Walk::new(&[3, 2], [&[1, 3], &[0, 1]], [0, 0]).unwrap();
+/// assert_eq!((walk.len(), walk.is_empty(), walk.needed(0), walk.needed(1)), (6, false, 6, 2));
+/// let mut visited = vec![];
+/// walk.each_row(|_, starts| visited.push(starts));
+/// assert_eq!((walk.row(), walk.row_strides(), visited), (2, [3, 1], vec![[0, 0], [1, 0], [2, 0]]));
+/// // Broadcast as ONNX does.
+/// assert_eq!(Walk::broadcast(&[3, 2], [&[3, 2], &[2]]).unwrap().needed(1), 2);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Walk<const N: usize> {

@@ -4,6 +4,14 @@ use crate::walk::elements;
 use core::ops::Range;
 
 /// One axis of an image, and the windows along it.
+///
+/// ```
+/// use damper_nn::Axis;
+///
+/// // Three windows of three taps each, at a distance of two, over seven elements.
+/// let axis = Axis { input: 7, output: 3, kernel: 3, stride: 2, ..Axis::POINT };
+/// assert_eq!((axis.dilation, axis.before), (1, 0));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Axis {
@@ -62,6 +70,20 @@ impl Axis {
 
 /// Windows over the channels of an image, in groups. A window of a group reads the channels of that group.
 /// [`Window::new`] checks it.
+///
+/// ```
+/// use damper_nn::{Axis, Window};
+///
+/// // A convolution from 8 channels of 28×28 to 16 of 26×26, with 3×3 taps.
+/// let axis = Axis { input: 28, output: 26, kernel: 3, ..Axis::POINT };
+/// let window = Window::new(8, 16, 1, [axis, axis]).unwrap();
+/// assert_eq!((window.input_len(), window.output_len()), (8 * 28 * 28, 16 * 26 * 26));
+/// assert_eq!((window.kernel_len(), window.output_taps(), window.group_outputs()), (16 * 8 * 9, 8 * 9, 16));
+/// assert_eq!(Window::over(8, 16, 1, &[axis, axis]), Some(window));
+/// let lists: [&[usize]; 6] = [&[28, 28], &[26, 26], &[3, 3], &[1, 1], &[1, 1], &[0, 0]];
+/// assert_eq!(Window::of_lists(8, 16, 1, lists), Some(window));
+/// assert!(Window::new(8, 16, 3, [axis, axis]).is_none(), "three groups do not divide 8 channels");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Window {

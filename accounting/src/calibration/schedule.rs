@@ -8,6 +8,25 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::noise::MAX_SIGMA;
 
 /// The draws of a run and their noise, up to the common scale that calibration finds.
+///
+/// ```
+/// use damper_accounting::{Accountant, DrawSchedule, NoiseFactors, sampling_rate};
+///
+/// // The noise of the second half is larger by a tenth.
+/// let factors: Vec<f64> = (0..100).map(|step| if step < 50 { 1.0 } else { 1.1 }).collect();
+/// let schedule = DrawSchedule {
+///     factors: NoiseFactors::Each(&factors),
+///     ..DrawSchedule::constant(Accountant::Pld, sampling_rate(0.01)?, 100)
+/// };
+/// let found = schedule.calibrate(1.0, 1e-5)?;
+/// assert!(found.epsilon <= 1.0);
+/// let plan = schedule.plan(found.multiplier)?;
+/// assert_eq!((plan.steps(), plan.events().len()), (100, 2));
+/// // The same on a grid of 2²⁰ units per clip.
+/// let grid = schedule.calibrate_on_grid(1.0, 1e-5, 20)?;
+/// assert!(schedule.plan_on_grid(grid.sigma, 20)?.epsilon(Accountant::Pld, 1e-5)?.epsilon <= 1.0);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawSchedule<'a> {
     /// The accountant.
@@ -24,6 +43,15 @@ pub struct DrawSchedule<'a> {
 }
 
 /// The noise factor α_t of each draw, relative to a common scale.
+///
+/// ```
+/// use damper_accounting::{Accountant, DrawSchedule, NoiseFactors, sampling_rate};
+///
+/// let constant = DrawSchedule::constant(Accountant::Pld, sampling_rate(0.01)?, 100);
+/// assert_eq!(constant.factors, NoiseFactors::Constant(100));
+/// assert!(DrawSchedule { factors: NoiseFactors::Each(&[1.0, -1.0]), ..constant }.plan(1.0).is_err());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoiseFactors<'a> {
     /// The factor 1 at each of this many draws.

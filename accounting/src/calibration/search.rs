@@ -22,7 +22,16 @@ const STOP_MANY: f64 = 0.998;
 pub(super) const SMALLEST: f64 = 1e-9;
 
 /// A multiplier and its privacy cost.
+///
+/// ```
+/// use damper_accounting::{Accountant, Calibrated, Rate, calibrate};
+///
+/// let Calibrated { multiplier, epsilon, .. } = calibrate(Accountant::Rdp, 1.0, 1e-5, Rate::ONE, 1)?;
+/// assert!(multiplier > 3.0 && (0.99..=1.0).contains(&epsilon));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Calibrated {
     /// The noise multiplier.
     pub multiplier: f64,
@@ -33,7 +42,16 @@ pub struct Calibrated {
 }
 
 /// A multiplier that a grid can run, and its privacy cost.
+///
+/// ```
+/// use damper_accounting::{Accountant, OnGrid, Rate, calibrate_on_grid};
+///
+/// let OnGrid { sigma, .. } = calibrate_on_grid(Accountant::Pld, 1.0, 1e-5, Rate::ONE, 1, 20)?;
+/// assert!(sigma > 3 << 20);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OnGrid {
     /// σ in grid units, an integer.
     pub sigma: u64,

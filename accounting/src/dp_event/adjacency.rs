@@ -4,6 +4,16 @@
 ///
 /// Noise multipliers are in units of the largest contribution of one record: the clip of a sum, or the largest absolute
 /// value of a number. A replaced record moves a sum by up to twice as much.
+///
+/// ```
+/// use damper_accounting::{Adjacency, DpEvent};
+///
+/// let run = DpEvent::gaussian(2.0);
+/// // A replaced record moves the sum by up to twice the clip.
+/// assert!(run.epsilon(Adjacency::ReplaceOne, 1e-5)? > run.epsilon(Adjacency::ZeroOut, 1e-5)?);
+/// assert_eq!(Adjacency::ZeroOut.name(), "zero-out");
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Adjacency {
     /// One record is added or removed.

@@ -99,6 +99,15 @@ impl DpEvent {
     /// # Errors
     ///
     /// As [`DpEvent::epsilon`], or a part has no finite divergence.
+    ///
+    /// ```
+    /// use damper_accounting::{Adjacency, DpEvent};
+    ///
+    /// let run = DpEvent::gaussian(1.1).poisson(0.01).times(1000);
+    /// let bound = run.epsilon_by_orders(Adjacency::AddOrRemove, 1e-5)?;
+    /// assert!(bound.order.is_some() && bound.epsilon >= run.epsilon(Adjacency::AddOrRemove, 1e-5)?);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn epsilon_by_orders(&self, adjacency: Adjacency, delta: f64) -> Result<EpsilonBound, AccountingError> {
         check_delta(delta)?;
         let flat = Flat::new(self, adjacency, Bound::Upper)?;
@@ -136,6 +145,18 @@ impl DpEvent {
     /// # Errors
     ///
     /// As [`DpEvent::delta`].
+    ///
+    /// ```
+    /// use damper_accounting::{Adjacency, DpEvent};
+    ///
+    /// let run = DpEvent::gaussian(2.0);
+    /// let (low, high) = run.delta_bounds(Adjacency::AddOrRemove, 1.0)?;
+    /// assert_eq!(low, run.delta_lower_bound(Adjacency::AddOrRemove, 1.0)?);
+    /// assert!(low.unwrap() <= high && high < 1.01 * low.unwrap());
+    /// let epsilon = run.epsilon(Adjacency::AddOrRemove, 1e-5)?;
+    /// assert!(run.epsilon_lower_bound(Adjacency::AddOrRemove, 1e-5)?.unwrap() <= epsilon);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn delta_bounds(&self, adjacency: Adjacency, epsilon: f64) -> Result<(Option<f64>, f64), AccountingError> {
         check_epsilon(epsilon)?;
         let upper = delta_of(&Flat::new(self, adjacency, Bound::Upper)?, epsilon)?;

@@ -45,6 +45,15 @@ pub fn calibrate_event<E: From<AccountingError>>(
 /// # Errors
 ///
 /// As [`calibrate_event`].
+///
+/// ```
+/// use damper_accounting::{AccountingError, Adjacency, DpEvent, calibrate_count};
+///
+/// let steps = |steps| Ok::<_, AccountingError>(DpEvent::gaussian(1.1).poisson(0.01).times(steps));
+/// let most = calibrate_count(Adjacency::AddOrRemove, 1.52, 1e-5, 1, 10_000, steps)?;
+/// assert!((990..1020).contains(&most));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn calibrate_count<E: From<AccountingError>>(
     adjacency: Adjacency,
     epsilon: f64,

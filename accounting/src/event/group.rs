@@ -39,6 +39,18 @@ impl Event {
     ///
     /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is
     /// found.
+    ///
+    /// ```
+    /// use damper_accounting::{Event, pld::Neighbours, sampling_rate};
+    /// use std::num::NonZeroU32;
+    ///
+    /// let run = Event::poisson(sampling_rate(0.01)?, Event::gaussian(2.0)?)?.times(100);
+    /// let (one, two) = (NonZeroU32::MIN, NonZeroU32::new(2).unwrap());
+    /// let of_two = run.epsilon_of_group(two, Neighbours::AddOrRemove, 1e-5)?.epsilon;
+    /// assert!(of_two > run.epsilon_of_group(one, Neighbours::AddOrRemove, 1e-5)?.epsilon);
+    /// assert!(run.delta_of_group(two, Neighbours::AddOrRemove, of_two)? <= 1.01e-5);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn epsilon_of_group(
         &self,
         size: NonZeroU32,

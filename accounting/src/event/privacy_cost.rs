@@ -31,6 +31,14 @@ impl Event {
     /// # Errors
     ///
     /// As [`Event::epsilon`], or the event has a private search, or correlated noise on Poisson draws.
+    ///
+    /// ```
+    /// use damper_accounting::{Accountant, Event, sampling_rate};
+    ///
+    /// let run = Event::poisson(sampling_rate(0.01)?, Event::gaussian(2.0)?)?.times(100);
+    /// assert!(run.epsilon_of_replaced(1e-5)?.epsilon > run.epsilon(Accountant::Pld, 1e-5)?.epsilon);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn epsilon_of_replaced(&self, delta: f64) -> Result<EpsilonBound, AccountingError> {
         if self.has_blocks() {
             return Err(AccountingError::ReplacedBlocks);
@@ -52,6 +60,15 @@ impl Event {
     /// # Errors
     ///
     /// As [`Event::epsilon`], or draws are truncated, so that no divergence exists.
+    ///
+    /// ```
+    /// use damper_accounting::Event;
+    ///
+    /// // α/2σ² of a release, and sums of it.
+    /// let (one, ten) = (Event::gaussian(2.0)?.divergences()?, Event::gaussian(2.0)?.times(10).divergences()?);
+    /// assert!(one.iter().zip(&ten).all(|(one, ten)| *ten >= 10.0 * one - 1e-9));
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn divergences(&self) -> Result<Curve, AccountingError> {
         canonical::divergences(canonical::parts(self)?.iter())
     }
@@ -62,6 +79,15 @@ impl Event {
     /// # Errors
     ///
     /// ε is not a finite number of at least 0, or as [`Event::epsilon`].
+    ///
+    /// ```
+    /// use damper_accounting::{Accountant, Event};
+    ///
+    /// let event = Event::gaussian(2.0)?;
+    /// let epsilon = event.epsilon(Accountant::Pld, 1e-5)?.epsilon;
+    /// assert!((0.99e-5..1.01e-5).contains(&event.delta(Accountant::Pld, epsilon)?));
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     pub fn delta(&self, accountant: Accountant, epsilon: f64) -> Result<f64, AccountingError> {
         let parts = canonical::parts(self)?;
         delta_at(epsilon, |delta| epsilon_of(&parts, accountant, delta))

@@ -8,6 +8,16 @@ use serde::Serialize;
 use std::fmt;
 
 /// Input of `damper factorize`: a run, and the number of buffers that fit on a device.
+///
+/// ```
+/// use damper_accounting::factor::{FactorizeQuery, Objective};
+///
+/// // `damper factorize --steps 200 --buffers 2 --separation 20 --participations 10`
+/// let query = FactorizeQuery { steps: 200, buffers: 2, pattern: Some((20, 10)), objective: Objective::Max };
+/// let found = query.answer()?;
+/// assert!(found.root_loss < found.independent_root_loss && found.theta.len() <= 2);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FactorizeQuery {
     /// Steps of the run.
@@ -22,7 +32,17 @@ pub struct FactorizeQuery {
 }
 
 /// A BLT with its sensitivity and loss.
+///
+/// ```
+/// use damper_accounting::factor::{Factorized, FactorizeQuery, Objective};
+///
+/// let query = FactorizeQuery { steps: 100, buffers: 1, pattern: None, objective: Objective::Mean };
+/// let Factorized { theta, sensitivity, error, root_loss, .. } = query.answer()?;
+/// assert!(theta.len() == 1 && (root_loss - sensitivity * error.sqrt()).abs() < 1e-9 * root_loss);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Factorized {
     /// The decays of C, descending.
     pub theta: Vec<f64>,

@@ -22,6 +22,17 @@ const BUFFERS: usize = 2;
 /// # Errors
 ///
 /// `bands` is outside of 2 to [`MAX_BANDS`], or above the separation.
+///
+/// ```
+/// use damper_accounting::factor::{Objective, Participation, error, optimize_banded, sensitivity};
+///
+/// let run = Participation::new(200, 20, 10)?;
+/// let column = optimize_banded(run, 4, Objective::Max)?;
+/// assert_eq!((column.len(), column[0]), (4, 1.0));
+/// let loss = |column: &[f64]| sensitivity(column, run) * error(column, 200, Objective::Max).sqrt();
+/// assert!(loss(&column) < loss(&[1.0]));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn optimize_banded(
     participation: Participation,
     bands: u32,

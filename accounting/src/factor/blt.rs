@@ -16,6 +16,21 @@ use super::objective::Objective;
 use damper_core::noise::Participation;
 
 /// A BLT, stored as its decays. The output scales follow from them.
+///
+/// ```
+/// use damper_accounting::factor::{BltMatrix, Objective, Participation, inverse, optimize};
+///
+/// let run = Participation::new(200, 20, 10)?;
+/// let blt = optimize(run, 1, Objective::Max)?;
+/// let (c, root) = (blt.column(200), blt.root_loss(run, Objective::Max));
+/// assert!(c[0] == 1.0 && c.windows(2).all(|pair| pair[1] <= pair[0]));
+/// assert!((root - blt.sensitivity(run) * blt.error(200, Objective::Max).sqrt()).abs() < 1e-9 * root);
+/// // C and C⁻¹ are both BLTs, with as many decays as scales.
+/// assert_eq!((blt.theta().len(), blt.theta_hat().len()), (blt.omega().len(), blt.omega_hat().len()));
+/// assert_eq!(inverse(&c, 2)[1], -c[1]);
+/// assert_eq!(BltMatrix::of_decays(&[]).unwrap().column(3), [1.0, 0.0, 0.0]);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct BltMatrix {
     /// θ, descending.

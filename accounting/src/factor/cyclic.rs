@@ -20,6 +20,18 @@ use damper_core::accounting::event::SampledGaussian;
 use damper_core::noise::Participation;
 
 /// A run whose steps draw from the groups in turn.
+///
+/// ```
+/// use damper_accounting::factor::CyclicPoisson;
+///
+/// // Steps draw from 10 groups of 6,000 samples in turn, 60 samples on average.
+/// let run = CyclicPoisson { steps: 1000, groups: 10, batch: 60, samples: 60_000 };
+/// let (event, times) = run.events(&[1.0, 0.5], 1 << 20, 20, 1000)?;
+/// assert_eq!(((event.rate().as_f64() * 1e6).round(), times), (1e4, 100));
+/// // Noise of one clip, over ‖(1, 0.5)‖.
+/// assert!((event.multiplier() - 0.894).abs() < 0.001);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CyclicPoisson {
     /// Steps of the run.
@@ -70,6 +82,14 @@ impl CyclicPoisson {
 }
 
 /// `β_c = ‖c‖·2^grid_bits + √((p−1)·dim)`, rounded up.
+///
+/// ```
+/// use damper_accounting::factor::block_shift;
+///
+/// // ‖(1, 0.5)‖ clips of 2¹⁰ units, and the rounding of 100 coordinates.
+/// let shift = block_shift(&[1.0, 0.5], 10, 100);
+/// assert!((shift - (1024.0 * 1.25f64.sqrt() + 10.0)).abs() < 1e-6);
+/// ```
 #[must_use]
 pub fn block_shift(column: &[f64], grid_bits: u32, dim: u64) -> f64 {
     let square: f64 = column.iter().map(|entry| entry * entry).sum();

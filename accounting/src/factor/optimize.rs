@@ -23,6 +23,15 @@ const FARTHEST: f64 = 1.0 / (1u64 << 30) as f64;
 /// # Errors
 ///
 /// `buffers` is outside of 1 to [`MAX_BUFFERS`].
+///
+/// ```
+/// use damper_accounting::factor::{Objective, Participation, optimize};
+///
+/// // If each sample takes part in every step, independent noise is best.
+/// let blt = optimize(Participation::new(50, 1, 50)?, 2, Objective::Max)?;
+/// assert!(blt.theta().is_empty());
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 pub fn optimize(
     participation: Participation,
     buffers: u32,

@@ -20,6 +20,15 @@ use damper_core::noise::Participation;
 /// Entries beyond the end of `column` are 0. Takes `O(n)` time and memory for n steps.
 ///
 /// A NaN in the column gives NaN.
+///
+/// ```
+/// use damper_accounting::factor::{Participation, sensitivity};
+///
+/// let column = [1.0, 0.5];
+/// assert!((sensitivity(&column, Participation::single(10)?) - 1.25f64.sqrt()).abs() < 1e-12);
+/// assert!((sensitivity(&column, Participation::new(10, 5, 2)?) - 2.5f64.sqrt()).abs() < 1e-12);
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[must_use]
 pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
     let [steps, separation, times] =
@@ -63,6 +72,12 @@ pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
 
 /// Returns the first column of the inverse of the matrix with this first column (`column[0]` is 1), `steps` entries.
 /// Takes `O(steps · p)` time for `p` entries.
+///
+/// ```
+/// use damper_accounting::factor::inverse;
+///
+/// assert_eq!(inverse(&[1.0, 0.5], 4), [1.0, -0.5, 0.25, -0.125]);
+/// ```
 #[must_use]
 pub fn inverse(column: &[f64], steps: usize) -> Vec<f64> {
     let mut inverse: Vec<f64> = Vec::with_capacity(steps);
@@ -75,6 +90,13 @@ pub fn inverse(column: &[f64], steps: usize) -> Vec<f64> {
 }
 
 /// Returns the error at σ = 1 over `steps` steps of the noise whose matrix has this first column (`column[0]` is 1).
+///
+/// ```
+/// use damper_accounting::factor::{Objective, error};
+///
+/// // w_t = z_t − z_{t−1}: the sum over all steps is the last z.
+/// assert_eq!(error(&[1.0; 4], 4, Objective::Max), 1.0);
+/// ```
 #[must_use]
 pub fn error(column: &[f64], steps: usize, objective: Objective) -> f64 {
     let (mut prefix, mut last, mut total) = (0.0, 0.0, 0.0);

@@ -53,6 +53,14 @@ const SMOOTHING: f64 = 8.0;
 
 /// The multiplier at which the continuous Gaussian bounds the discrete Gaussian of this multiplier, rounded down. The
 /// discrete Gaussian's σ is at least `sigma` grid units. `None` if σ² is not above 8.
+///
+/// ```
+/// use damper_accounting::pld::discrete::continuous;
+///
+/// // A multiplier that is smaller by 4e-6, at a σ of 1024 grid units.
+/// let smaller = continuous(1.0, 1024.0).unwrap();
+/// assert!(smaller < 1.0 && smaller > 1.0 - 1e-5);
+/// ```
 #[must_use]
 pub fn continuous(multiplier: f64, sigma: f64) -> Option<f64> {
     let left = 1.0 - SMOOTHING / sigma / sigma;

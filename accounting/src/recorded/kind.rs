@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A private run, a simulation, or a run without privacy.
+///
+/// ```
+/// use damper_accounting::RunKind;
+///
+/// assert_eq!(RunKind::NotPrivate.to_string(), "not private");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {

@@ -9,6 +9,17 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 /// A sample is either a training sample or a held-out sample, by public choice, so ε is the larger of the two. The
 /// draws do not depend on a held-out sample. Given the outputs of the draws, the held-out releases do not depend on a
 /// training sample.
+///
+/// ```
+/// use damper_accounting::{Event, RunParts, sampling_rate};
+///
+/// let draws = [(Event::poisson(sampling_rate(0.01)?, Event::gaussian(1.1)?)?, 1000)];
+/// let parts = RunParts { normalize: Some(20.0), draws: &draws, ..RunParts::default() };
+/// assert_eq!(parts.statistics().count(), 1);
+/// assert_eq!(parts.release()?, Some(Event::gaussian(20.0)?));
+/// assert!(matches!(parts.event(), Event::Compose(events) if events.len() == 2));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunParts<'a> {
     /// The multiplier of the release of the features' means and deviations, if any.
@@ -28,6 +39,16 @@ pub struct RunParts<'a> {
 }
 
 /// A private search among runs.
+///
+/// ```
+/// use damper_accounting::{Event, RunParts, RunSearch, sampling_rate};
+///
+/// let draws = [(Event::poisson(sampling_rate(0.01)?, Event::gaussian(2.0)?)?, 100)];
+/// let search = Some(RunSearch { candidates: "geometric:0.1".parse()?, others: vec![] });
+/// let parts = RunParts { draws: &draws, search, ..RunParts::default() };
+/// assert!(matches!(parts.event(), Event::Selection { of, .. } if of.len() == 1));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunSearch<'a> {
     /// The distribution of the number of candidates.

@@ -10,6 +10,17 @@ use std::str::FromStr;
 
 /// The distribution of the number of candidates. Its text form is `geometric:G`, `logarithmic:G`,
 /// `negative-binomial:SHAPE,G` or `poisson:MEAN`.
+///
+/// ```
+/// use damper_accounting::{CandidateCount, Event};
+///
+/// let count: CandidateCount = "geometric:0.1".parse()?;
+/// assert!((10.0..10.001).contains(&count.mean()));
+/// // The best of some candidates costs more than a candidate.
+/// let one = Event::gaussian(4.0)?.divergences()?;
+/// assert!(count.best(&one).iter().zip(&one).all(|(best, one)| best >= one));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CandidateCount {

@@ -10,6 +10,14 @@ const DECIMALS: usize = 6;
 const LIMIT: i64 = 1_000_000;
 
 /// A number with at most six decimals.
+///
+/// ```
+/// use damper_accounting::selection::Fraction;
+///
+/// let tenth: Fraction = "0.10".parse()?;
+/// assert_eq!((tenth.numerator(), tenth.denominator(), tenth.as_f64()), (1, 10, 0.1));
+/// # Ok::<(), damper_accounting::AccountingError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fraction {
     numerator: i64,

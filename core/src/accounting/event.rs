@@ -9,6 +9,18 @@ const BATCH: ConfigError =
 const MULTIPLIER: ConfigError = ConfigError { parameter: "noise multiplier", must_be: "finite and above 0" };
 
 /// A sampling rate: exactly `numerator / 2^53`. Sampling and accounting both use this rational number.
+///
+/// ```
+/// use damper_core::accounting::Rate;
+///
+/// let rate = Rate::of(60, 1797)?;
+/// assert!(rate.as_f64() <= 60.0 / 1797.0);
+/// assert_eq!(rate.complement().complement(), rate);
+/// // 0.1 of a float is not a multiple of 2⁻⁵³.
+/// assert_eq!(Rate::at_least(0.1)?.numerator(), Rate::at_most(0.1)?.numerator() + 1);
+/// assert_eq!(Rate::from_numerator(Rate::DENOMINATOR)?, Rate::ONE);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rate {
@@ -78,6 +90,16 @@ impl Rate {
 ///
 /// Neighbours: one sample is replaced by a null sample that contributes nothing, so the sum changes by at most the
 /// clip.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian};
+///
+/// // A sum of gradients and a histogram from one batch, each with a multiplier of 1.
+/// let event = SampledGaussian::new(Rate::of(60, 1797)?, 1.0)?.and(1.0)?;
+/// assert!((event.multiplier() - 0.5f64.sqrt()).abs() < 1e-15);
+/// assert_eq!(event.rate(), Rate::of(60, 1797)?);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SampledGaussian {

@@ -24,6 +24,21 @@ pub const MOST_STEPS: u32 = FIRST;
 /// its store's record, or of the first step that it opens. A step of another configuration is an error.
 ///
 /// It has no `Clone`, so a budget cannot be spent twice.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let mut ledger = Ledger::volatile(2);
+/// assert_eq!(ledger.charge(), Ok(0));
+/// assert_eq!(ledger.charge(), Ok(1));
+/// assert_eq!(ledger.charge(), Err(OpenError::BudgetSpent));
+/// assert_eq!((ledger.budget(), ledger.charged_steps()), (2, 2));
+///
+/// // After a restart from a store that has 4 of 10 steps. Each record reserves 3 steps.
+/// let mut ledger = Ledger::resume(ledger.into_store(), 10, 4).with_reserve(3).bound_to(7);
+/// assert_eq!(ledger.charge(), Ok(4));
+/// assert_eq!((ledger.fingerprint(), ledger.store()), (7, &Volatile));
+/// ```
 #[derive(PartialEq, Eq, Debug)]
 pub struct Ledger<S> {
     budget: u32,
@@ -130,6 +145,13 @@ impl<S> Ledger<S> {
     }
 
     /// Returns the store, to use its other content.
+    ///
+    /// ```
+    /// use damper_core::accounting::{Ledger, Volatile};
+    ///
+    /// let mut ledger = Ledger::volatile(1);
+    /// assert_eq!(ledger.store_mut(), &mut Volatile);
+    /// ```
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }

@@ -21,6 +21,21 @@ use super::{Rate, Record};
 use core::marker::PhantomData;
 
 /// A step that may open once its record is durable. Dropping it burns the step: its number is never used again.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let (mut state, mut ledger) = (config.state::<3>(), Ledger::resume((), 100, 0));
+/// let due = config.prepare(&mut state, &mut ledger)?;
+/// assert_eq!(due.step(), 0);
+/// let record = due.record().expect("each step is recorded");
+/// // Write the record here, and continue only if it is durable.
+/// assert_eq!((record.budget, record.paid), (100, 1));
+/// let receipt = due.persisted();
+/// assert_eq!(config.open_charged(&mut state, receipt)?.number(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the step's number is burned if it is not opened"]
 #[derive(Debug)]
 pub struct Due<'l> {
@@ -63,6 +78,16 @@ impl<'l> Due<'l> {
 
 /// A durable charge, which opens one step, once. It has no `Clone`. It is bound to the step's number and to the charged
 /// configuration.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+/// let (mut state, mut ledger) = (config.state::<3>(), Ledger::resume((), 100, 41));
+/// let receipt: Receipt = config.prepare(&mut state, &mut ledger)?.persisted();
+/// assert_eq!(config.open_charged(&mut state, receipt)?.number(), 41);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the step's number is burned if it is not opened"]
 #[derive(Debug)]
 pub struct Receipt {

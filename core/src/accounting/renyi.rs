@@ -48,6 +48,18 @@ const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 a
 /// Exact up to rounding at integer orders (1e-11 relative), and within 1e-8 relative at fractional orders. Below a
 /// multiplier of 0.2, fractional orders may be looser. At σ → 0, they become the chord between integers. At rate 1, the
 /// result is `α/2σ²`.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian, renyi::divergence};
+///
+/// // Without sampling, the divergence is α/2σ².
+/// let event = SampledGaussian::new(Rate::ONE, 2.0)?;
+/// assert!((divergence(&event, 8.0) - 1.0).abs() < 1e-12);
+/// // Sampling lowers it.
+/// let sampled = SampledGaussian::new(Rate::of(60, 1797)?, 2.0)?;
+/// assert!(divergence(&sampled, 8.0) < 0.01);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub fn divergence(event: &SampledGaussian, order: f64) -> f64 {
     if !(order > 1.0 && order <= MAX_ORDER) {
         return f64::INFINITY;
@@ -61,6 +73,14 @@ pub fn divergence(event: &SampledGaussian, order: f64) -> f64 {
 }
 
 /// Returns [`divergence`] at an integer order. It does not link the code for fractional orders.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian, renyi::{divergence, divergence_at_integer}};
+///
+/// let event = SampledGaussian::new(Rate::of(60, 1797)?, 1.1)?;
+/// assert_eq!(divergence_at_integer(&event, 8), divergence(&event, 8.0));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
     if !(2..=MAX_INTEGER_ORDER).contains(&order) {
         return f64::INFINITY;
@@ -70,7 +90,17 @@ pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
 }
 
 /// An ε, and the order that gave it.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian, renyi::{Epsilon, RenyiCurve}};
+///
+/// let curve = RenyiCurve::of(&SampledGaussian::new(Rate::ONE, 2.0)?);
+/// let Epsilon { epsilon, order, .. } = curve.epsilon(1e-5)?;
+/// assert!(epsilon > 2.0 && epsilon < 2.5 && order > 8.0);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Epsilon {
     /// ε, at least 0, or +∞ without a guarantee.
     pub epsilon: f64,
@@ -79,6 +109,20 @@ pub struct Epsilon {
 }
 
 /// Rényi divergences at [`ORDERS`], each an upper bound: the privacy loss of all events added so far.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian, renyi::RenyiCurve};
+///
+/// let event = SampledGaussian::new(Rate::of(60, 1797)?, 1.1)?;
+/// let mut run = RenyiCurve::EMPTY;
+/// run.add(&event, 100);
+/// // The same, from the curve of a step.
+/// let (step, mut again) = (RenyiCurve::of(&event), RenyiCurve::default());
+/// again.compose(&step, 100);
+/// assert_eq!(run.divergences(), again.divergences());
+/// assert!(run.epsilon(1e-5)?.epsilon > step.epsilon(1e-5)?.epsilon);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RenyiCurve {
     divergences: [f64; ORDER_COUNT],
@@ -149,6 +193,16 @@ const PROBES: u32 = 16;
 /// It takes the best of [`ORDERS`], then runs a golden-section search between its neighbours. Every probe is a valid
 /// bound, so the search never worsens the result. It takes about twice the work of a curve. The events are public
 /// constants, so the order may depend on them.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian, renyi::{RenyiCurve, least_epsilon}};
+///
+/// let event = SampledGaussian::new(Rate::of(60, 1797)?, 1.1)?;
+/// let mut curve = RenyiCurve::EMPTY;
+/// curve.add(&event, 100);
+/// assert!(least_epsilon(&[(event, 100)], 1e-5)?.epsilon <= curve.epsilon(1e-5)?.epsilon);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub fn least_epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
     let mut curve = RenyiCurve::EMPTY;
     for (event, times) in events {
@@ -203,6 +257,13 @@ pub fn least_epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> Result<Ep
 ///
 /// Calibration needs continuity in ρ > 0. The result is therefore not set to 0 at a tiny ρ, although total variation
 /// would allow it.
+///
+/// ```
+/// use damper_core::accounting::renyi::epsilon_at;
+///
+/// // 1 + ln(7/8) − (ln 1e-5 + ln 8)/7
+/// assert!((epsilon_at(1.0, 8.0, 1e-5) - 2.214_109).abs() < 1e-5);
+/// ```
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
     if divergence == f64::INFINITY {
         return divergence;

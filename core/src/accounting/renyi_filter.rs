@@ -38,6 +38,26 @@ use crate::numerics::up::add_up;
 /// Adds the divergences of steps chosen online, and rejects a step that would exceed the budget.
 ///
 /// It has no `Clone`, so a budget cannot be spent twice.
+///
+/// ```
+/// use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian, Volatile};
+/// use damper_core::error::OpenError;
+///
+/// let event = SampledGaussian::new(Rate::of(60, 1797)?, 1.1)?;
+/// let mut filter = RenyiFilter::new(8, 3.0, 1e-5)?;
+/// while filter.fits_budget(&event) {
+///     filter.charge(&event, &mut Volatile)?;
+/// }
+/// assert_eq!(filter.charge(&event, &mut Volatile), Err(OpenError::BudgetSpent));
+/// assert!(filter.spent() <= filter.budget() && filter.charged_steps() > 100);
+///
+/// // After a restart, the spent divergence is that of the store.
+/// let again = RenyiFilter::resume(8, 3.0, 1e-5, filter.charged_steps(), filter.spent())?;
+/// assert_eq!((again.order(), again.spent()), (8, filter.spent()));
+/// let new = RenyiFilter::open(&Volatile, 8, 3.0, 1e-5)?;
+/// assert_eq!(new.spent(), 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(PartialEq, Debug)]
 pub struct RenyiFilter {
     order: u32,

@@ -1,6 +1,14 @@
 //! Persistence of a ledger or a filter: charges survive crashes, power cuts and restarts.
 
 /// Persisted state of a ledger or a filter.
+///
+/// ```
+/// use damper_core::accounting::Record;
+///
+/// // A ledger of 100 steps after the first.
+/// let record = Record { budget: 100, paid: 1, ..Record::NONE };
+/// assert_eq!((record.divergence, record.order, record.fingerprint), (0.0, 0, 0));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
@@ -22,6 +30,36 @@ impl Record {
 }
 
 /// Durable storage for a ledger or a filter. `persist` returns only when the record would survive a power cut.
+///
+/// ```
+/// use damper_core::accounting::{Ledger, ReadStore, Record, Store};
+///
+/// /// Two copies, of which the second is written only after the first.
+/// struct Copies([Record; 2]);
+///
+/// impl Store for Copies {
+///     type Error = &'static str;
+///     fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
+///         self.0.fill(record);
+///         Ok(())
+///     }
+///     fn charged_steps(&self) -> u32 {
+///         self.record().paid
+///     }
+/// }
+///
+/// impl ReadStore for Copies {
+///     fn record(&self) -> Record {
+///         if self.0[0].paid > self.0[1].paid { self.0[0] } else { self.0[1] }
+///     }
+/// }
+///
+/// let mut ledger = Ledger::open(Copies([Record::NONE; 2]), 10)?;
+/// assert_eq!(ledger.charge(), Ok(0));
+/// let store = ledger.into_store();
+/// assert_eq!(Ledger::open(store, 10)?.charged_steps(), 1);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait Store {
     /// Error of a failed write.
     type Error;
@@ -64,6 +102,15 @@ impl<S: ReadStore + ?Sized> ReadStore for &mut S {
 }
 
 /// A store without persistence, for tests and simulations. A restart begins again from zero.
+///
+/// ```
+/// use damper_core::accounting::{Ledger, ReadStore as _, Volatile};
+///
+/// let mut ledger = Ledger::open(Volatile, 10)?;
+/// assert_eq!(ledger.charge(), Ok(0));
+/// assert_eq!(ledger.into_store().record().paid, 0);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Volatile;
 

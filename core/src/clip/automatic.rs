@@ -24,6 +24,14 @@ use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
 /// Automatic clipping with a stability constant.
+///
+/// ```
+/// use damper_core::clip::{Automatic, Clip as _};
+///
+/// // g · C/(‖g‖ + γ): all gradients have nearly the norm C afterwards.
+/// assert_eq!(Automatic::new(0.5)?.divisor(3.0, 1.0), 3.5);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Automatic {
     pub(super) gamma: f32,

@@ -14,6 +14,13 @@ use super::rule::Clip;
 use crate::noise::sealed::Sealed;
 
 /// Flat L2 clipping.
+///
+/// ```
+/// use damper_core::clip::{Clip as _, FlatL2};
+///
+/// assert_eq!(FlatL2.divisor(3.0, 1.0), 3.0);
+/// assert_eq!(FlatL2.divisor(0.2, 1.0), 1.0, "a small gradient is not scaled");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlatL2;
 

@@ -8,6 +8,13 @@ use crate::numerics::scalar::sqrt;
 const WHOLE: u32 = 1 << 22;
 
 /// Consecutive coordinates that are clipped together.
+///
+/// ```
+/// use damper_core::clip::Layer;
+///
+/// // Four layers with equal shares of the clip: 1/√4, in units of 2⁻²².
+/// assert_eq!(Layer::equal(10, 4), Layer { len: 10, share: 1 << 21 });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
     /// Number of coordinates.
@@ -41,6 +48,16 @@ impl Layer {
 }
 
 /// Layers with shares that were checked together.
+///
+/// ```
+/// use damper_core::clip::{Layer, Layers};
+///
+/// let parts = [Layer::equal(640, 2), Layer::equal(10, 2)];
+/// assert_eq!(Layers::new(&parts)?.as_slice().len(), 2);
+/// // Two layers with the whole clip each would be more than the clip together.
+/// assert!(Layers::new(&[Layer::equal(640, 1), Layer::equal(10, 1)]).is_err());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layers<'a>(&'a [Layer]);
 

@@ -22,6 +22,16 @@ use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
 /// Per-layer clipping, with rule `R` in each layer.
+///
+/// ```
+/// use damper_core::clip::{Clip as _, FlatL2, Layer, Layers, PerLayer};
+///
+/// let parts = [Layer::equal(640, 2), Layer::equal(10, 2)];
+/// let rule = PerLayer::new(FlatL2, Layers::new(&parts)?)?;
+/// assert_eq!(rule.layers().map(|layers| layers.as_slice().len()), Some(2));
+/// assert_eq!(rule.divisor(3.0, 1.0), FlatL2.divisor(3.0, 1.0));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PerLayer<'a, R> {
     rule: R,

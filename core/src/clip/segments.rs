@@ -2,6 +2,23 @@
 
 /// Receives the consecutive segments of one sample's gradient from its producer. See
 /// [`Open::add_streamed`](crate::step::Open::add_streamed).
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(1).build()?;
+/// let (mut state, mut ledger) = (config.state::<4>(), Ledger::volatile(1));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add_streamed(|segments| {
+///     // A layer of which this call may need nothing.
+///     if !segments.skip(2) {
+///         segments.push(&[0.1, 0.2]);
+///     }
+///     segments.push(&[0.3, 0.4]);
+/// })?;
+/// step.finish(&mut [0.0; 4], &NoiseRng::simulation(1))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Segments<'a> {
     /// Number of coordinates so far.
     at: usize,

@@ -24,6 +24,20 @@ use crate::noise::{Address, Generator, Purpose};
 const BOUND: i32 = UNIT as i32;
 
 /// Sums over held-out rows. They have no accessor: [`HeldOutSums::release`] adds noise.
+///
+/// ```
+/// use damper_core::count::{CountNoise, held_out::HeldOutSums};
+/// use damper_core::prelude::*;
+///
+/// // Correct or not, and a loss from 0 to 1, of each held-out row.
+/// let mut sums = HeldOutSums::<2>::default();
+/// for _ in 0..1000 {
+///     sums.add([1.0, 0.25]);
+/// }
+/// let [correct, loss] = sums.release(CountNoise::new(5.0)?, &mut Ledger::volatile(1), &NoiseRng::simulation(1))?;
+/// assert!((correct - 1000.0).abs() < 50.0 && (loss - 250.0).abs() < 50.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct HeldOutSums<const N: usize> {
     sums: [i64; N],
 }

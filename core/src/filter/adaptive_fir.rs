@@ -57,6 +57,38 @@ use crate::record::ToRecord;
 use crate::state::{SaveState, StateField};
 
 /// Configuration of the adaptive filter over at most `LAGS` past gradients.
+///
+/// ```
+/// use damper_core::filter::{AdaptiveFir, AdaptiveFirState};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let filter = AdaptiveFir::<8>::new(2, 0.9, 1e-8)?;
+/// assert_eq!(filter.memory_len(2), 4);
+/// let state = AdaptiveFirState::new([0.0; 4]);
+/// // The first gradient passes.
+/// // One step of SGD at a learning rate of 0.1, with next to no noise.
+/// let sgd = (Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] as [f32; 0] });
+/// let params = step_once((filter, state), sgd, [0.5, -0.5])?;
+/// assert!((params[0] + 0.05).abs() < 1e-4 && (params[1] - 0.05).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdaptiveFir<const LAGS: usize = 8> {
     lags: usize,
@@ -174,6 +206,17 @@ impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
 }
 
 /// Taps of a step, shared by all its segments.
+///
+/// ```
+/// use damper_core::filter::{AdaptiveFir, AdaptiveFirState, AdaptiveFirStep, Filter as _};
+///
+/// let method = AdaptiveFir::<8>::new(2, 0.9, 1e-8)?;
+/// let mut state = AdaptiveFirState::new([0.0f32; 4]);
+/// let step: AdaptiveFirStep<8> = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveFirStep<const LAGS: usize = 8> {
     /// `b_0`.
@@ -184,6 +227,16 @@ pub struct AdaptiveFirStep<const LAGS: usize = 8> {
 
 impl<const LAGS: usize> AdaptiveFirStep<LAGS> {
     /// Returns `b_1, …`, which are released.
+    ///
+    /// ```
+    /// use damper_core::filter::{AdaptiveFir, AdaptiveFirState, Filter as _};
+    ///
+    /// let filter = AdaptiveFir::<8>::new(2, 0.9, 1e-8)?;
+    /// // Before the first step there is no earlier gradient.
+    /// let step = filter.begin(&mut AdaptiveFirState::new([0.0f32; 4]));
+    /// assert!(step.delayed().iter().all(|tap| *tap == 0.0));
+    /// # Ok::<(), damper_core::error::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn delayed(&self) -> &[f32] {
         &self.delayed

@@ -7,6 +7,15 @@ use crate::private::Released;
 /// (`[D]`). Call it in index order.
 ///
 /// Gradients at several points are combined only here: `u = F(w_0·g_0)`, then `u ← F(u + F(w_j·g_j))`.
+///
+/// ```
+/// use damper_core::filter::mix;
+///
+/// let mut mixed = [0.0; 3];
+/// mix(0, 0.75, &[&[4.0, 0.0], &[8.0]], &mut mixed);
+/// mix(1, 0.25, &[&[0.0, 4.0, 8.0]], &mut mixed);
+/// assert_eq!(mixed, [3.0, 1.0, 8.0]);
+/// ```
 // Not inlined on small targets, to save flash.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
@@ -22,6 +31,57 @@ pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
 }
 
 /// A filter with state `S`, in the caller's memory. The filter itself is a small configuration.
+///
+/// ```
+/// use damper_core::{error::CallError, optimizer::{Sgd, SgdState}};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// /// Halves each released gradient.
+/// #[derive(Clone)]
+/// struct Half;
+/// impl Filter<()> for Half {
+///     type Step = ();
+///     fn eval_points(&self, _: &()) -> usize {
+///         1
+///     }
+///     fn eval_point(&self, _: &(), index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+///         Identity.eval_point(&(), index, params, out)
+///     }
+///     fn weight(&self, _: &(), _: usize) -> f32 {
+///         1.0
+///     }
+///     fn check(&self, _: &(), _: usize) -> Result<(), CallError> {
+///         Ok(())
+///     }
+///     fn begin(&self, _: &mut ()) {}
+///     fn apply(&self, _: (), _: &mut (), _: usize, released: &Released<'_>, filtered: &mut [f32]) {
+///         for (filtered, grad) in filtered.iter_mut().zip(released.grad()) {
+///             *filtered = grad / 2.0;
+///         }
+///     }
+/// }
+///
+/// let sgd = (Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] as [f32; 0] });
+/// let params = step_once((Half, ()), sgd, [0.5, -0.2])?;
+/// assert!((params[0] + 0.025).abs() < 1e-5 && (params[1] - 0.01).abs() < 1e-5);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Filter<S: ?Sized>: Clone {
     /// Constants that the segments of one step share.
     type Step: Copy;

@@ -11,6 +11,15 @@ use crate::private::Released;
 use crate::record::{FromRecord, RecordSource, StateVector, ToRecord};
 
 /// Identity filter.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Identity};
+///
+/// let mut point = [0.0; 2];
+/// assert_eq!(Identity.eval_point(&(), 0, &[0.5, 1.5], &mut point), Ok(1.0));
+/// assert_eq!(point, [0.5, 1.5]);
+/// assert!(Identity.is_identity() && Identity.evaluates_at_params());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity;
 

@@ -77,6 +77,39 @@ struct Tap {
 }
 
 /// Configuration of a recursive filter of order at most `ORDER`.
+///
+/// ```
+/// use damper_core::filter::{Iir, IirState, named};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let momentum = named("momentum").expect("DOPPLER's Table 2 has it");
+/// let filter = Iir::<8>::new(momentum.a, momentum.b)?;
+/// assert_eq!(filter.order(), 1);
+/// let state = IirState::new([0.0; 2]);
+/// // The first output is corrected for the zeros before it.
+/// // One step of SGD at a learning rate of 0.1, with next to no noise.
+/// let sgd = (Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] as [f32; 0] });
+/// let params = step_once((filter, state), sgd, [0.5, -0.5])?;
+/// assert!((params[0] + 0.05).abs() < 1e-4 && (params[1] - 0.05).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Iir<const ORDER: usize = 8> {
     /// `b_0`.
@@ -226,6 +259,17 @@ impl<B, const ORDER: usize> IirState<B, ORDER> {
 }
 
 /// Constant that the segments of one step share: `1/c_t`.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Iir, IirState, IirStep};
+///
+/// let method = Iir::<8>::new(&[-0.9], &[0.1])?;
+/// let mut state = IirState::new([0.0f32; 2]);
+/// let step: IirStep = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IirStep(f32);
 

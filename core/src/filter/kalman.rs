@@ -52,6 +52,16 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 
 /// Source of the gain.
+///
+/// ```
+/// use damper_core::filter::Gain;
+///
+/// assert_eq!(Gain::Constant(0.7).next(1.0).0, 0.7);
+/// // A Kalman filter's gain falls from step to step.
+/// let gain = Gain::Recursion { noise: 1.0, drift: 0.0, process: 0.0 };
+/// let (first, p) = gain.next(1.0);
+/// assert!(gain.next(p).0 < first);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Gain {
     /// Constant `κ`, from 0.001 to 1.
@@ -91,6 +101,19 @@ impl Gain {
 }
 
 /// Evaluation points of a sample's gradients.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Gain, Kalman, KalmanState, LookAhead};
+///
+/// let points = |look_ahead| {
+///     let kalman = Kalman::new(Gain::Constant(0.7), look_ahead)?;
+///     let state = KalmanState::new(&kalman, [0.0; 2], [0.0; 2]);
+///     Ok::<_, damper_core::error::ConfigError>(kalman.eval_points(&state))
+/// };
+/// // Before the first step there is no direction to look along.
+/// assert_eq!((points(LookAhead::One)?, points(LookAhead::Two { gamma: 0.5 })?), (1, 1));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LookAhead {
     /// One gradient, at `x_t + ((1−κ)/κ)·d_{t−1}`.
@@ -104,6 +127,42 @@ pub enum LookAhead {
 }
 
 /// Configuration of DiSK's filter.
+///
+/// ```
+/// use damper_core::filter::{Gain, Kalman, KalmanState, LookAhead};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     let (mut buffer, mut point) = ([0.0; 2], [0.0; 2]);
+/// #     let mut sample = step.add_points(&mut buffer)?;
+/// #     while sample.next_eval_point(&params, &mut point)? {
+/// #         sample.eval_point(&[&grad])?;
+/// #     }
+/// #     sample.add()?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let filter = Kalman::new(Gain::Constant(0.7), LookAhead::One)?;
+/// let state = KalmanState::new(&filter, [0.0; 2], [0.0; 2]);
+/// // The first gradient passes.
+/// // One step of SGD at a learning rate of 0.1, with next to no noise.
+/// let sgd = (Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] as [f32; 0] });
+/// let params = step_once((filter, state), sgd, [0.5, -0.5])?;
+/// assert!((params[0] + 0.05).abs() < 1e-4 && (params[1] - 0.05).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Kalman {
     gain: Gain,
@@ -218,6 +277,17 @@ impl<B> KalmanState<B> {
 }
 
 /// Constants that the segments of one step share.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Gain, Kalman, KalmanState, KalmanStep, LookAhead};
+///
+/// let method = Kalman::new(Gain::Constant(0.7), LookAhead::One)?;
+/// let mut state = KalmanState::new(&method, [0.0f32; 2], [0.0; 2]);
+/// let step: KalmanStep = method.begin(&mut state);
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KalmanStep {
     /// `1−κ` and `κ`. If `None`, the filtered gradient is the released gradient.

@@ -43,6 +43,18 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 
 /// Per-sample momentum over at most `K` iterates, and the filter on the released gradient.
+///
+/// ```
+/// use damper_core::filter::{Filter as _, Identity, PerSampleMomentum, PerSampleMomentumState};
+///
+/// // Each sample's gradient at the parameters and at those of the step before.
+/// let filter = PerSampleMomentum::<_, 8>::new(2, 0.5, Identity)?;
+/// assert_eq!(filter.iterates_len(3), 3);
+/// let state = PerSampleMomentumState::new([0.0; 3], ());
+/// assert_eq!((filter.eval_points(&state), filter.check(&state, 3)), (1, Ok(())));
+/// assert!(PerSampleMomentum::<_, 8>::unnormalised(2, 0.5, Identity).is_ok());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PerSampleMomentum<F, const K: usize = 8> {
     weights: [f32; K],

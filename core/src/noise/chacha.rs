@@ -18,6 +18,16 @@ use core::convert::Infallible;
 use damper_access::Unreleased;
 
 /// Addressed generator over ChaCha20. `BLOCKS` is the number of 64-byte blocks that it computes at once.
+///
+/// ```
+/// use damper_core::noise::{Address, ChaCha20, Generator as _, Purpose};
+/// use rand_core::Rng as _;
+///
+/// // The number of blocks at once changes the speed and no bit.
+/// let (one, four) = (ChaCha20::<1>::simulation(1), ChaCha20::<4>::simulation(1));
+/// let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: 0 };
+/// assert_eq!(one.stream(address).next_u64(), four.stream(address).next_u64());
+/// ```
 pub struct ChaCha20<const BLOCKS: usize = 1> {
     key: Key,
     private: bool,
@@ -42,6 +52,14 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
     }
 
     /// Returns the words of the key, for a device that draws the same noise. The caller must erase every copy.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::noise::{Key, NoiseRng};
+    ///
+    /// let generator = NoiseRng::from_key(Key::from_bytes(&mut [1; 32]));
+    /// assert_eq!(generator.key_words(Unreleased::claim()), &[0x0101_0101; 8]);
+    /// ```
     #[must_use]
     pub fn key_words(&self, _: Unreleased) -> &[u32; 8] {
         &self.key.0
@@ -93,6 +111,16 @@ const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]
 /// Random words at one address, in the order of RFC 8439's key stream read as little-endian `u32`.
 ///
 /// Dropping it erases its buffer. The buffer is the only copy of the key that it makes.
+///
+/// ```
+/// use damper_core::noise::{Address, ChaCha20, Generator as _, Purpose, Stream};
+/// use rand_core::Rng as _;
+///
+/// let generator = ChaCha20::<1>::simulation(1);
+/// let mut stream: Stream<'_, 1> = generator.stream(Address { purpose: Purpose::Audit, step: 0, chunk: 0 });
+/// let first = stream.next_u32();
+/// assert!(stream.next_u32() != first);
+/// ```
 pub struct Stream<'a, const BLOCKS: usize> {
     key: &'a Key,
     /// Number of the next block, then the address: the last four words of a block's initial state.

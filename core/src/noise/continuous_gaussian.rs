@@ -26,6 +26,18 @@ use crate::private::{Mechanism, SumWord};
 use rand_core::Rng;
 
 /// Float mechanism: clips and sums samples in f32, and adds continuous Gaussian noise.
+///
+/// ```
+/// use damper_core::noise::{Address, ContinuousGaussian, Generator as _, NoiseRng, Purpose};
+/// use damper_core::private::Mechanism as _;
+///
+/// let noise = ContinuousGaussian::new(1.1)?;
+/// assert!(noise.multiplier() >= 1.1);
+/// let generator = NoiseRng::simulation(1);
+/// let draws = noise.sample(&mut generator.stream(Address { purpose: Purpose::Audit, step: 0, chunk: 0 }));
+/// assert!(draws.iter().all(|draw| draw.abs() < 6.67 * 1.11));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ContinuousGaussian {
     multiplier: f32,

@@ -269,6 +269,22 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
     /// # Errors
     ///
     /// Fails if the memory does not fit the mechanism.
+    ///
+    /// ```
+    /// use damper_core::grid::Grid;
+    /// use damper_core::noise::{Banded, CorrelatedGaussian, CorrelatedState, NoiseRng, NoiseWord, Participation};
+    ///
+    /// let (bands, run) = (Banded::new([1.0, 0.5])?, Participation::new(100, 10, 10)?.of_samples(40)?);
+    /// let mechanism = CorrelatedGaussian::<i32, _, [NoiseWord; 3]>::new(Grid::new(16)?, 800_000, bands, run, 3)?;
+    /// assert_eq!((mechanism.sigma(), mechanism.grid().bits(), mechanism.participation()), (800_000, 16, run));
+    /// assert_eq!(mechanism.correlation().column(), [1.0, 0.5]);
+    /// assert!(mechanism.rounding_share() < 1e-3 && mechanism.largest_noise() < 2f64.powi(31));
+    /// let whole = CorrelatedGaussian::<i32, _, [NoiseWord; 3]>::with_multiplier(Grid::new(16)?, 2.0, bands, run, 3)?;
+    /// assert!(whole.event()?.multiplier() >= 2.0);
+    /// let mut state = CorrelatedState::new([NoiseWord::ZERO; 3]);
+    /// mechanism.rebuild(&mut state, &NoiseRng::simulation(1), 7)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rebuild<G: Generator>(
         &self,
         state: &mut CorrelatedState<K, B>,

@@ -81,6 +81,21 @@ const LAST_CELL: u32 = 151;
 
 /// Exact mechanism: clips and rounds samples onto a [`Grid`], sums them in integers `W`, and adds discrete Gaussian
 /// noise on that grid.
+///
+/// ```
+/// use damper_core::grid::Grid;
+/// use damper_core::noise::{Address, DiscreteGaussian, Generator as _, NoiseRng, Purpose};
+///
+/// let noise = DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.1)?;
+/// assert_eq!((noise.sigma(), noise.grid().bits()), (72_090, 16));
+/// assert!(noise.multiplier() >= 1.1);
+/// let generator = NoiseRng::simulation(1);
+/// let mut words = generator.stream(Address { purpose: Purpose::Audit, step: 0, chunk: 0 });
+/// let mean = (0..10_000).map(|_| noise.sample(&mut words) as f64).fold(0.0, |sum, z| sum + z) / 1e4;
+/// assert!(mean.abs() < 5.0 * 72_090.0 / 100.0);
+/// assert_eq!(DiscreteGaussian::<i64>::new(Grid::new(16)?, 1 << 16)?.multiplier(), 1.0);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DiscreteGaussian<W> {
     grid: Grid,

@@ -3,6 +3,15 @@
 use super::sealed;
 
 /// Purpose of random words. Purposes never share a stream.
+///
+/// ```
+/// use damper_core::noise::{Address, Generator as _, NoiseRng, Purpose};
+/// use rand_core::Rng as _;
+///
+/// let generator = NoiseRng::simulation(1);
+/// let word = |purpose| generator.stream(Address { purpose, step: 0, chunk: 0 }).next_u32();
+/// assert!(word(Purpose::GradientNoise) != word(Purpose::Sampling));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Purpose {
@@ -27,6 +36,16 @@ pub enum Purpose {
 }
 
 /// Address of random words in a run.
+///
+/// ```
+/// use damper_core::noise::{Address, Generator as _, NoiseRng, Purpose};
+/// use rand_core::Rng as _;
+///
+/// let generator = NoiseRng::simulation(1);
+/// let address = Address { purpose: Purpose::Audit, step: 3, chunk: 0 };
+/// let (mut one, mut other) = (generator.stream(address), generator.stream(address));
+/// assert_eq!([one.next_u32(), one.next_u32()], [other.next_u32(), other.next_u32()]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     /// Purpose.
@@ -38,6 +57,16 @@ pub struct Address {
 }
 
 /// Source of random words by address. Sealed. It has neither `Clone` nor `Debug`.
+///
+/// ```
+/// use damper_core::noise::{Generator, Key, NoiseRng};
+///
+/// fn mark(generator: &impl Generator) -> &'static str {
+///     if generator.is_private() { "private" } else { "a simulation" }
+/// }
+/// assert_eq!(mark(&NoiseRng::simulation(1)), "a simulation");
+/// assert_eq!(mark(&NoiseRng::from_key(Key::from_bytes(&mut [7; 32]))), "private");
+/// ```
 pub trait Generator: sealed::Sealed {
     /// Random words at one address. The stream borrows the key and does not copy it.
     type Stream<'a>: rand_core::Rng

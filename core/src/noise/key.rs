@@ -31,6 +31,26 @@ use zeroize::optimization_barrier;
 /// A fresh key needs true randomness at each boot, and the run is not reproducible from one key. If the store is lost,
 /// the charges are lost too. The noise stays independent under a fresh key, but the new ledger lacks the earlier
 /// releases.
+///
+/// ```
+/// use damper_core::noise::{DeadGenerator, FreshKeyError, Key};
+///
+/// let mut bytes = [7; 32];
+/// let key = Key::from_bytes(&mut bytes);
+/// assert_eq!(bytes, [0; 32], "only the key has them now");
+/// // One secret for many runs.
+/// let run = Key::derive(&key, 1);
+///
+/// // A generator that counts stands for true randomness here. One that repeats its words is refused.
+/// let mut count = 0u8;
+/// let fresh = Key::fresh(|bytes| {
+///     bytes.fill_with(|| { count += 1; count });
+///     Ok::<(), ()>(())
+/// });
+/// assert!(fresh.is_ok());
+/// assert!(matches!(Key::fresh(|bytes| { bytes.fill(7); Ok::<(), ()>(()) }), Err(FreshKeyError::Dead)));
+/// assert!(matches!(Key::from_draws(&mut [[0; 32]; 2]), Err(DeadGenerator)));
+/// ```
 pub struct Key(pub(super) [u32; 8]);
 
 impl Key {

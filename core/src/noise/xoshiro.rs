@@ -15,6 +15,16 @@ use rand_core::SeedableRng;
 pub type FastStream = rand_xoshiro::Xoshiro128PlusPlus;
 
 /// Addressed generator of fast simulations.
+///
+/// ```
+/// use damper_core::noise::{Address, Generator as _, Purpose, Xoshiro};
+/// use rand_core::Rng as _;
+///
+/// let generator = Xoshiro::simulation(1);
+/// assert!(!generator.is_private());
+/// let word = |step| generator.stream(Address { purpose: Purpose::Sampling, step, chunk: 0 }).next_u32();
+/// assert!(word(0) != word(1) && word(0) == word(0));
+/// ```
 pub struct Xoshiro {
     seed: u64,
 }

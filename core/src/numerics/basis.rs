@@ -23,6 +23,21 @@ pub enum Side {
 }
 
 /// Directions `P`: `[k, r]`, one for each column. They must be orthonormal to preserve a norm.
+///
+/// ```
+/// use core::num::NonZeroUsize;
+/// use damper_core::numerics::basis::{Basis, Side};
+///
+/// // The first and the last row of a matrix of three rows.
+/// let entries = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+/// let basis = Basis::new(&entries, NonZeroUsize::new(2).unwrap(), Side::Left)?;
+/// let (mut image, mut back) = ([0.0; 4], [0.0; 6]);
+/// basis.project(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut image)?;
+/// assert_eq!(image, [1.0, 2.0, 5.0, 6.0]);
+/// basis.lift(&image, &mut back)?;
+/// assert_eq!(back, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
+/// # Ok::<(), damper_core::error::CallError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     entries: &'a [f32],

@@ -11,6 +11,24 @@ const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Digest of the values added so far, in order.
+///
+/// ```
+/// use damper_core::numerics::digest::Digest;
+///
+/// let mut digest = Digest::default();
+/// digest.add_f32s(&[0.5]);
+/// digest.add_f64(0.25);
+/// digest.add_word(7);
+/// let mut bytes = Digest::of(&[0.5]);
+/// bytes.add_bytes(&0.25f64.to_le_bytes());
+/// bytes.add_bytes(&7u64.to_le_bytes());
+/// assert_eq!(digest, bytes);
+/// // FNV-1a of one byte.
+/// let mut digest = Digest::default();
+/// digest.add_bytes(b"a");
+/// assert_eq!(digest.value(), 0xaf63_dc4c_8601_ec8c);
+/// assert_eq!((digest.folded(), digest.folded_twice()), (0x2962_30c0, 0x19a2));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest(u64);
 
@@ -83,6 +101,18 @@ impl Digest {
 }
 
 /// Digest of a filter or an optimizer with state `S`, to compare two runs. It is a function of released values.
+///
+/// ```
+/// use damper_core::numerics::digest::{Digest, Digested as _};
+/// use damper_core::optimizer::{Sgd, SgdState};
+///
+/// let digest = |momentum| {
+///     let mut digest = Digest::default();
+///     Sgd::new(0.9, false, 0.0).unwrap().add_to(&SgdState { momentum }, &mut digest);
+///     digest
+/// };
+/// assert!(digest([0.1, 0.2]) != digest([0.1, 0.3]));
+/// ```
 pub trait Digested<S: ?Sized> {
     /// Adds everything that the coming steps depend on.
     fn add_to(&self, state: &S, digest: &mut Digest);

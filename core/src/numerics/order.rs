@@ -1,6 +1,13 @@
 //! Comparisons of f64 by their bits. If f64 is computed in software, each kind of float comparison links a separate
 //! routine. Its call takes more flash than a comparison of bits with constants.
 //!
+//! ```
+//! use damper_core::numerics::order::{is, is_above_zero, is_at_most, is_within};
+//!
+//! assert!(is_above_zero(1e-300) && !is_above_zero(f64::NAN));
+//! assert!(is_within(0.5, 0.25, 1.0) && is_at_most(-0.5, 0.5) && is(0.5, 0.5));
+//! ```
+//!
 //! # Numerics
 //!
 //! Non-negative numbers order like their bits. NaN is above all of them.

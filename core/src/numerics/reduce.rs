@@ -1,5 +1,17 @@
 //! Ordered sums of floats.
 //!
+//! ```
+//! use damper_core::numerics::reduce::{SumOfSquares, sum_of_squares};
+//!
+//! let vector: Vec<f32> = (0..3000).map(|i| i as f32 / 100.0).collect();
+//! // Parts of any lengths give the bits of the whole.
+//! let whole = sum_of_squares([&vector[..]].into_iter());
+//! assert_eq!(sum_of_squares(vector.chunks(7)), whole);
+//! let mut sum = SumOfSquares::default();
+//! vector.chunks(1000).for_each(|part| sum.add(part));
+//! assert_eq!(sum.take(), whole);
+//! ```
+//!
 //! A vector is summed in blocks of 1,024 elements. In a block, element `i` of the vector goes to lane `i mod 8`, and
 //! each lane adds f32s in index order. The fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The totals of the blocks are
 //! added in index order, with the rounding error in a second f32 (Knuth's two-sum):

@@ -1,4 +1,13 @@
 //! Conversion of floats to integers and back, and saturation of floats.
+//!
+//! ```
+//! use damper_core::numerics::round::{ceil, exactly, magnitude, saturate, truncate};
+//!
+//! assert_eq!((truncate(2.75), ceil(2.25), magnitude(-2.75)), (2, 3, 2));
+//! assert_eq!((ceil(f64::NAN), ceil(1e300)), (0, u32::MAX));
+//! assert_eq!(exactly(-(1 << 53)), -9_007_199_254_740_992.0);
+//! assert_eq!(saturate(f32::INFINITY), f32::MAX);
+//! ```
 
 use super::order::{is, is_above_zero};
 

@@ -1,5 +1,15 @@
 //! Functions for a step's scalars on processors with f64 in software: the bits of [`function`] in a third of the flash.
 //!
+//! ```
+//! use damper_core::numerics::{function, scalar};
+//!
+//! // The bits of `libm`.
+//! assert_eq!(scalar::exp(0.7).to_bits(), function::exp_f64(0.7).to_bits());
+//! assert_eq!(scalar::pow(0.7, 1.3).to_bits(), function::pow_f64(0.7, 1.3).to_bits());
+//! assert_eq!(scalar::cos(0.7).to_bits(), function::cos_f64(0.7).to_bits());
+//! assert_eq!(scalar::sqrt(0.7).to_bits(), function::sqrt_f64(0.7).to_bits());
+//! ```
+//!
 //! A schedule takes cosines up to half a turn and powers of positive numbers, and a threshold takes an exponential.
 //! `libm` also handles other arguments (many turns, negative bases), which is most of its code. It also unrolls its
 //! polynomials, although a loop over the coefficients is shorter.

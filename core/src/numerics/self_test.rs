@@ -16,6 +16,13 @@ use core::fmt;
 use core::hint::black_box;
 
 /// Difference of this processor's arithmetic from that of the recorded bits.
+///
+/// ```
+/// use damper_core::ArithmeticError;
+///
+/// // A board may print this and stop.
+/// assert_eq!(ArithmeticError::FlushToZero.to_string(), "subnormal numbers are flushed to zero");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -47,6 +54,11 @@ impl core::error::Error for ArithmeticError {}
 /// # Errors
 ///
 /// Returns the first difference.
+///
+/// ```
+/// damper_core::self_test()?;
+/// # Ok::<(), damper_core::ArithmeticError>(())
+/// ```
 pub fn self_test() -> Result<(), ArithmeticError> {
     single()?;
     if cfg!(target_pointer_width = "64") { double() } else { Ok(()) }

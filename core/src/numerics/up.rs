@@ -1,5 +1,17 @@
 //! Upward-rounded `f64` arithmetic for privacy costs: an ε may only err upward.
 //!
+//! ```
+//! use damper_core::numerics::up::*;
+//!
+//! assert!(next_down(1.0) < 1.0 && next_up(1.0) == 1.0 + f64::EPSILON);
+//! assert!(add_up(0.1, 0.2) >= 0.3 && sub_up(0.3, 0.1) >= 0.2);
+//! assert!(mul_up(0.1, 3.0) >= 0.3 && div_up(1.0, 3.0) * 3.0 >= 1.0);
+//! assert!(sqrt_up(2.0) * sqrt_up(2.0) >= 2.0 && exp_up(1.0) > 2.718_281_828_459_045);
+//! assert!(exp_m1_up(1e-9) > 1e-9 && ln_up(2.0) > 0.693_147_180_559_945 && ln_1p_up(1.0) >= ln_up(2.0) - 1e-15);
+//! assert_eq!(from_u64_up(5), 5.0);
+//! assert!(from_u64_up(u64::MAX) as u64 >= u64::MAX);
+//! ```
+//!
 //! Every function returns a value that is at least the exact result for its arguments, and at most a few units in the
 //! last place above it. The caller must round the arguments in the right direction. The processor rounds sums, products
 //! and quotients to nearest. One step up then covers their half unit. `libm` states errors below one unit for its
@@ -96,6 +108,18 @@ pub const fn from_u64_up(n: u64) -> f64 {
 /// A term `f·e^l` with `l` above `scale + 200`, or the first term, sets the scale to `l`. The sum becomes
 /// `sum ⊗ exp(scale ⊖ l)`, or 0 if it was empty, and `f ⊗ 1` is added. Every other term adds `f ⊗ exp(l ⊖ scale)`. The
 /// result is `ln Σ = scale ⊕ ln(sum)`. `ln(1 + Σ)` is `ln Σ ⊕ exp(−ln Σ)` above 600, and `ln_1p(exp(ln Σ))` below.
+///
+/// ```
+/// use damper_core::numerics::up::LogSum;
+///
+/// // ln(e¹⁰⁰⁰ + e¹⁰⁰⁰ + 2·e¹⁰⁰⁰), whose terms are not finite.
+/// let mut sum = LogSum::EMPTY;
+/// sum.add(1000.0);
+/// sum.add(1000.0);
+/// sum.add_scaled(2.0, 1000.0);
+/// assert!((sum.ln() - (1000.0 + 4f64.ln())).abs() < 1e-9);
+/// assert!(sum.ln_1p() >= sum.ln());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
     scale: f64,

@@ -54,6 +54,17 @@ use crate::state::{SaveState, StateField};
 use core::marker::PhantomData;
 
 /// Form of the denominator, which `ε` keeps above 0. Sealed: [`Added`] or [`Floored`].
+///
+/// ```
+/// use damper_core::optimizer::{Adam, Added, Denominator, Floored};
+///
+/// fn is_floored<N: Denominator + 'static>(_: Adam<N>) -> bool {
+///     std::any::TypeId::of::<N>() == std::any::TypeId::of::<Floored>()
+/// }
+/// let adam: Adam<Added> = Adam::new(0.9, 0.999, 1e-8, 0.0)?;
+/// assert!(!is_floored(adam) && is_floored(adam.with_floored_denominator()));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait Denominator: Copy + Sealed {
     /// True if recordings support it.
     #[doc(hidden)]
@@ -94,6 +105,38 @@ impl Denominator for Floored {
 
 /// Configuration of Adam, or of AdamW with weight decay. The denominator `N` is a compile-time choice, so the other
 /// form takes no flash.
+///
+/// ```
+/// use damper_core::optimizer::{Adam, AdamState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let optimizer = Adam::new(0.9, 0.999, 1e-8, 0.0)?;
+/// let state = AdamState::new([0.0; 2], [0.0; 2]);
+/// // One step at a learning rate of 0.1, with next to no noise.
+/// let params = step_once((Identity, ()), (optimizer, state), [0.5, -0.5])?;
+/// assert!((params[0] + 0.1).abs() < 1e-4 && (params[1] - 0.1).abs() < 1e-4);
+/// // Other papers' forms: the denominator max(√v, ε), and the second moment of the filtered gradient.
+/// let other = Adam::new(0.9, 0.999, 1e-3, 0.01)?.with_floored_denominator().with_filtered_second_moment();
+/// let same = step_once((Identity, ()), (other, AdamState::new([0.0; 2], [0.0; 2])), [0.5, -0.5])?;
+/// assert!((same[0] + 0.1).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Adam<N = Added> {
     beta1: f64,

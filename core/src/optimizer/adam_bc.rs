@@ -59,6 +59,34 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DP-AdamBC.
+///
+/// ```
+/// use damper_core::optimizer::{AdamBc, AdamBcState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let optimizer = AdamBc::new(0.9, 0.999, 1e-8, 0.0)?.with_floor_by_noise();
+/// let state = AdamBcState::new([0.0; 2], [0.0; 2]);
+/// // One step at a learning rate of 0.1, with next to no noise.
+/// let params = step_once((Identity, ()), (optimizer, state), [0.5, -0.5])?;
+/// assert!((params[0] + 0.1).abs() < 1e-4 && (params[1] - 0.1).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdamBc {
     beta1: f64,
@@ -120,6 +148,17 @@ impl<B> AdamBcState<B> {
 }
 
 /// Constants of one step of DP-AdamBC, shared by all segments of the parameters.
+///
+/// ```
+/// use damper_core::optimizer::{AdamBc, AdamBcState, AdamBcStep, Begin, Optimizer as _};
+///
+/// let method = AdamBc::new(0.9, 0.999, 1e-8, 0.0)?;
+/// let mut state = AdamBcState::new([0.0f32; 2], [0.0; 2]);
+/// let step: AdamBcStep = method.begin(&mut state, Begin { lr: 0.1, noise_std: 0.0 });
+/// // All segments of a step share it.
+/// let _copies = [step; 2];
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdamBcStep {
     /// `1 − ηλ`.

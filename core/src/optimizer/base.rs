@@ -5,6 +5,15 @@ pub(super) use crate::numerics::round::saturate;
 use crate::private::Released;
 
 /// Inputs of an optimizer's step.
+///
+/// ```
+/// use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
+///
+/// let sgd = Sgd::new(0.0, false, 0.0)?;
+/// let mut state = SgdState { momentum: [] as [f32; 0] };
+/// assert_eq!(sgd.begin(&mut state, Begin { lr: 0.1, noise_std: 0.02 }), 0.1);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Begin {
     /// Learning rate of this step.
@@ -15,6 +24,48 @@ pub struct Begin {
 }
 
 /// An optimizer with state `S`, in the caller's memory.
+///
+/// ```
+/// use damper_core::{error::CallError, optimizer::{Begin, Optimizer}};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// /// Moves each parameter by the learning rate, against the sign of its gradient.
+/// #[derive(Clone)]
+/// struct Sign;
+/// impl Optimizer<()> for Sign {
+///     type Step = f32;
+///     fn check(&self, _: &(), _: usize) -> Result<(), CallError> {
+///         Ok(())
+///     }
+///     fn begin(&self, _: &mut (), begin: Begin) -> f32 {
+///         begin.lr as f32
+///     }
+///     fn update(&self, lr: f32, _: &mut (), _: usize, params: &mut [f32], filtered: &Released<'_>, _: &Released<'_>) {
+///         for (param, grad) in params.iter_mut().zip(filtered.grad()) {
+///             *param -= lr * grad.signum();
+///         }
+///     }
+/// }
+///
+/// assert_eq!(step_once((Identity, ()), (Sign, ()), [0.5, -0.2])?, [-0.1, 0.1]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Optimizer<S: ?Sized>: Clone {
     /// State that the segments of one step share.
     type Step: Copy;

@@ -8,6 +8,13 @@ use core::fmt;
 /// leaves nothing that safe code can read.
 ///
 /// The memory layout is that of `W` (`i32`, `i64` or `f32`).
+///
+/// ```
+/// use damper_core::private::SumWord;
+///
+/// let memory = [SumWord::<i32>::ZERO; 3];
+/// assert!(memory.iter().all(|word| format!("{word:?}") == format!("{:?}", memory[0])));
+/// ```
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct SumWord<W>(pub(crate) W);

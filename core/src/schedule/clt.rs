@@ -52,6 +52,16 @@ const LARGEST: f64 = 1e18;
 const HALVINGS: u32 = 200;
 
 /// Noise schedule of the central limit theorem, for a noise multiplier of `first` at the first step.
+///
+/// ```
+/// use damper_core::schedule::{CltNoise, Decay, LearningRate, Noise as _};
+///
+/// let (noise, rate) = (CltNoise::new(1.0)?, LearningRate::new(0.5, 0, Decay::Step { every: 1, factor: 0.5 })?);
+/// assert_eq!((noise.first(), noise.factor(0, &rate)), (1.0, 1.0));
+/// // A smaller learning rate bears more noise.
+/// assert!(noise.factor(1, &rate) > 1.0);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CltNoise {
     first: f64,

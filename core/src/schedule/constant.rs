@@ -8,6 +8,12 @@ use super::Schedule;
 use crate::noise::sealed::Sealed;
 
 /// The same learning rate at every step, and the mechanism's own noise.
+///
+/// ```
+/// use damper_core::schedule::{Constant, Schedule as _};
+///
+/// assert_eq!((Constant(0.1).learning_rate(7), Constant(0.1).noise_factor(7)), (0.1, 1.0));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constant(pub f64);
 

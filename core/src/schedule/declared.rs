@@ -39,6 +39,16 @@ impl Noise for NoiseSchedule {
 }
 
 /// Noise schedule chosen at run time. A program that does not use it links none of the functions of [`CltNoise`].
+///
+/// ```
+/// use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, Noise as _, NoiseSchedule};
+///
+/// let rate = LearningRate::new(0.5, 0, Decay::Constant)?;
+/// for noise in [AnyNoise::Schedule(NoiseSchedule::Constant), AnyNoise::Clt(CltNoise::new(1.0)?)] {
+///     assert_eq!(noise.factor(9, &rate), 1.0);
+/// }
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AnyNoise {
     /// Schedule with an exponent.
@@ -74,6 +84,18 @@ impl Noise for AnyNoise {
 
 /// A learning rate and a noise that change over the steps. They are declared together, because the noise may depend on
 /// the learning rate.
+///
+/// ```
+/// use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
+///
+/// let declared = Declared {
+///     learning_rate: LearningRate::new(0.5, 0, Decay::Step { every: 1, factor: 0.25 })?,
+///     noise: NoiseSchedule::Matched { exponent: 0.5 },
+/// };
+/// assert_eq!((declared.learning_rate(1), declared.noise_factor(1)), (0.125, 2.0));
+/// assert!(declared.check().is_ok());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Declared<N = NoiseSchedule> {
     /// Learning rate.

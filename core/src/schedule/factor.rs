@@ -6,6 +6,15 @@ use crate::noise::sealed::Sealed;
 
 /// Factor on the mechanism's noise at each step, from the step number and the learning rates. Sealed, as
 /// [`Schedule`](super::Schedule) is.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate, Noise, NoiseSchedule};
+///
+/// let rate = LearningRate::new(0.5, 0, Decay::Constant)?;
+/// assert_eq!(Noise::factor(&NoiseSchedule::Constant, 3, &rate), 1.0);
+/// assert!(Noise::check(&NoiseSchedule::Constant).is_ok());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait Noise: Copy + Sealed {
     /// Returns `α_t` of step `step`, counted from 0.
     fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64;

@@ -33,6 +33,17 @@ use crate::numerics::scalar::{cos, pow, sqrt};
 use crate::record::{RecordSink, RecordSource};
 
 /// Decay of the learning rate.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate};
+///
+/// let at = |decay, step| LearningRate::new(0.5, 0, decay).map(|rate| rate.at(step));
+/// assert_eq!(at(Decay::Step { every: 10, factor: 0.5 }, 25)?, 0.125);
+/// assert!((at(Decay::Cosine { steps: 100, floor: 0.0 }, 50)? - 0.25).abs() < 1e-12);
+/// assert_eq!(at(Decay::Polynomial { offset: 1.0, slope: 1.0 }, 3)?, 0.25);
+/// assert_eq!(at(Decay::RootLinear { steps: 100, floor: 0.0 }, 25)?, 0.25);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decay {
     /// No decay.
@@ -69,6 +80,22 @@ pub enum Decay {
 
 impl Decay {
     /// Writes the decay in the format of recordings.
+    ///
+    /// ```
+    /// use damper_core::record::RecordSink;
+    /// use damper_core::schedule::Decay;
+    ///
+    /// struct Bytes(Vec<u8>);
+    /// impl RecordSink for Bytes {
+    ///     fn put(&mut self, bytes: &[u8]) {
+    ///         self.0.extend(bytes);
+    ///     }
+    /// }
+    ///
+    /// let mut bytes = Bytes(vec![]);
+    /// Decay::Step { every: 3, factor: 0.5 }.write(&mut bytes);
+    /// assert_eq!(bytes.0, [&[1, 3, 0, 0, 0], &0.5f64.to_le_bytes()[..]].concat());
+    /// ```
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),
@@ -151,6 +178,15 @@ fn share(step: u32, steps: u32) -> f64 {
 }
 
 /// Learning rate of each step.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate};
+///
+/// // Warm-up over four steps.
+/// let rate = LearningRate::new(0.5, 4, Decay::Constant)?;
+/// assert_eq!([0, 1, 3, 100].map(|step| rate.at(step)), [0.125, 0.25, 0.5, 0.5]);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LearningRate {
     base: f64,

@@ -36,6 +36,17 @@ use crate::numerics::scalar::{pow, sqrt};
 use crate::record::{RecordSink, RecordSource};
 
 /// Schedule of the noise over the steps.
+///
+/// ```
+/// use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+///
+/// let rate = LearningRate::new(0.5, 0, Decay::Step { every: 1, factor: 0.25 })?;
+/// // The learning rate of step 1 is a quarter of the first.
+/// assert_eq!(NoiseSchedule::Matched { exponent: 0.5 }.factor(1, &rate), 2.0);
+/// assert_eq!(NoiseSchedule::Polynomial { growth: 1.0, exponent: 1.0 }.factor(3, &rate), 2.0);
+/// assert!(NoiseSchedule::Matched { exponent: 5.0 }.check().is_err());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoiseSchedule {
     /// `α_t = 1`.
@@ -64,6 +75,22 @@ const LARGEST: f64 = 1e9;
 
 impl NoiseSchedule {
     /// Writes the schedule in the format of recordings.
+    ///
+    /// ```
+    /// use damper_core::record::RecordSink;
+    /// use damper_core::schedule::NoiseSchedule;
+    ///
+    /// struct Bytes(Vec<u8>);
+    /// impl RecordSink for Bytes {
+    ///     fn put(&mut self, bytes: &[u8]) {
+    ///         self.0.extend(bytes);
+    ///     }
+    /// }
+    ///
+    /// let mut bytes = Bytes(vec![]);
+    /// NoiseSchedule::Matched { exponent: 0.5 }.write(&mut bytes);
+    /// assert_eq!(bytes.0, [&[1], &0.5f64.to_le_bytes()[..]].concat());
+    /// ```
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),

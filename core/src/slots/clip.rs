@@ -4,6 +4,18 @@ use crate::clip::{AnyRule, Automatic, Clip, Layers};
 use crate::noise::sealed::Sealed;
 
 /// Any clipping rule, over all coordinates together or for each layer.
+///
+/// ```
+/// use damper_core::clip::{AnyRule, Automatic, Clip as _, Layer, Layers};
+/// use damper_core::slots::AnyClip;
+///
+/// assert_eq!(AnyClip::of(AnyRule::Flat), AnyClip::FLAT);
+/// assert_eq!(AnyClip::automatic(Automatic::new(0.5)?).divisor(3.0, 1.0), 3.5);
+/// let parts = [Layer::equal(640, 2), Layer::equal(10, 2)];
+/// let by_layer = AnyClip::FLAT.by_layer(Layers::new(&parts)?);
+/// assert!(by_layer.layers().is_some() && by_layer.rule() == AnyRule::Flat);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AnyClip<'a> {
     rule: AnyRule,

@@ -7,6 +7,18 @@ use crate::private::Released;
 use core::ops::DerefMut;
 
 /// [`Filter`] as a trait object, with its state. The object stores the values that the segments of a step share.
+///
+/// ```
+/// use damper_core::filter::Identity;
+/// use damper_core::slots::{AnyFilter, FilterSlot, StatefulSlot};
+///
+/// let identity = StatefulSlot::filter(Identity, ());
+/// let filter: &dyn AnyFilter = &identity;
+/// assert_eq!((filter.eval_points(), filter.weight(0), filter.check(3)), (1, 1.0, Ok(())));
+/// let mut point = [0.0; 3];
+/// assert_eq!(filter.eval_point(0, &[1.0; 3], &mut point), Ok(1.0));
+/// assert_eq!(filter.slot(), FilterSlot::of(filter));
+/// ```
 pub trait AnyFilter {
     /// As [`Filter::eval_points`].
     fn eval_points(&self) -> usize;

@@ -9,6 +9,17 @@ use crate::record::{RecordSink, ToRecord};
 use core::ops::{Deref, DerefMut};
 
 /// [`Optimizer`] as a trait object, with its state. The object stores the values that the segments of a step share.
+///
+/// ```
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// use damper_core::slots::{AnyOptimizer, OptimizerSlot, StatefulSlot};
+///
+/// let sgd = StatefulSlot::optimizer(Sgd::new(0.9, false, 0.0)?, SgdState { momentum: [0.0; 3] });
+/// let optimizer: &dyn AnyOptimizer = &sgd;
+/// assert!(optimizer.check(3).is_ok() && optimizer.check(4).is_err());
+/// assert_eq!(optimizer.slot(), OptimizerSlot::of(optimizer));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait AnyOptimizer {
     /// As [`Optimizer::check`].
     ///

@@ -8,6 +8,17 @@ use crate::schedule::{Constant, Decay, Declared, Schedule};
 ///
 /// A declared schedule is called through functions that [`AnySchedule::declared`] selects. A program without it links
 /// no powers and cosines. A program with constant settings links only the functions of its schedule.
+///
+/// ```
+/// use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
+/// use damper_core::slots::AnySchedule;
+///
+/// let learning_rate = LearningRate::new(0.5, 4, Decay::Constant)?;
+/// let schedule = AnySchedule::declared(Declared { learning_rate, noise: NoiseSchedule::Constant });
+/// assert_eq!((schedule.learning_rate(0), schedule.is_constant()), (0.125, false));
+/// assert!(AnySchedule::constant(0.5).is_constant());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AnySchedule(Kind);
 

@@ -7,6 +7,19 @@ use core::fmt;
 use core::marker::PhantomData;
 
 /// [`Threshold`] as a trait object, with its state.
+///
+/// ```
+/// use damper_core::count::{CountNoise, Query};
+/// use damper_core::slots::{AnyThreshold, StatefulSlot};
+/// use damper_core::threshold::{Percentile, PercentileState};
+///
+/// let rule = Percentile::<20>::new(0.8, CountNoise::new(5.0)?)?;
+/// let slot = StatefulSlot::threshold(rule, PercentileState::new(1.0, 2.0)?);
+/// let threshold: &dyn AnyThreshold = &slot;
+/// assert_eq!(threshold.query(), Query::Histogram { bins: 20, range: 2.0 });
+/// assert_eq!(threshold.count_noise().map(|noise| noise.multiplier()), Some(5.0));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait AnyThreshold {
     /// As [`Threshold::clip`].
     fn clip(&self) -> f32;

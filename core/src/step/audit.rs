@@ -15,6 +15,21 @@ use crate::private::{Mechanism, SumWord};
 use damper_access::Unreleased;
 
 /// Content of an open step or of a shard.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.25])?;
+/// // On the grid of 2¹⁶ units per clip.
+/// let probe = step.probe(Unreleased::claim());
+/// let units: Vec<i32> = probe.sum.iter().map(|word| word.get(Unreleased::claim())).collect();
+/// assert_eq!((units, probe.non_finite), (vec![1 << 15, -(1 << 14)], 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Probe<'a, W> {
     /// Sum of clipped gradients, `[D]` words.
@@ -42,6 +57,20 @@ impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
 
 impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     /// Reads the sum and the counts, which are not released.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::{prelude::*, private::SumWord};
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+    /// let (step, mut memory) = (config.open(&mut state, &mut ledger)?, [SumWord::ZERO; 2]);
+    /// let mut shard = step.shard(&mut memory)?;
+    /// shard.add_combined(&[&[0.5, -0.25]])?;
+    /// let probe = shard.probe(Unreleased::claim());
+    /// assert_eq!(probe.sum[0].get(Unreleased::claim()), 1 << 15);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn probe(&self, _: Unreleased) -> Probe<'_, M::Word> {
         Probe {
             sum: self.sum.sum,
@@ -59,6 +88,19 @@ impl<B, FS, OS, TS, NS> StepState<B, FS, OS, TS, NS> {
     }
 
     /// Returns the memory of the sum, to replace it.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::{prelude::*, private::SumWord};
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let mut state = config.state::<2>();
+    /// // Words of a forgotten step, which the next step wipes.
+    /// state.sum_mut(Unreleased::claim()).fill(SumWord::new(7, Unreleased::claim()));
+    /// drop(config.open(&mut state, &mut Ledger::volatile(1))?);
+    /// assert_eq!(state.sum(Unreleased::claim()).map(|word| word.get(Unreleased::claim())), [0, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sum_mut(&mut self, _: Unreleased) -> &mut B {
         &mut self.sum
     }
@@ -71,12 +113,35 @@ impl<W> SumWord<W> {
     }
 
     /// Returns the value.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::private::SumWord;
+    ///
+    /// assert_eq!(SumWord::new(7, Unreleased::claim()).get(Unreleased::claim()), 7);
+    /// ```
     pub fn get(self, _: Unreleased) -> W {
         self.0
     }
 }
 
 /// A clipping rule supplied by an audit. It may be wrong on purpose.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::{clip::Clip as _, step::audit::{ByRule, ClipRule}};
+///
+/// /// Wrong on purpose: it bounds samples by twice the clip.
+/// #[derive(Clone, Copy)]
+/// struct Twice;
+/// impl ClipRule for Twice {
+///     fn divisor(&self, norm: f32, clip: f32) -> f32 {
+///         norm.max(clip) / 2.0
+///     }
+/// }
+///
+/// assert_eq!(ByRule::new(Twice, Unreleased::claim()).divisor(3.0, 1.0), 1.5);
+/// ```
 pub trait ClipRule: Copy {
     /// Returns the divisor, as [`Clip::divisor`] does.
     fn divisor(&self, norm: f32, clip: f32) -> f32;

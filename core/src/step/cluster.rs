@@ -28,6 +28,22 @@ use core::ops::Range;
 use damper_access::Unreleased;
 
 /// Cause that kept a step of several processes from finishing. The step releases nothing, and its charge stays.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::{prelude::*, step::ExchangeError};
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.25])?;
+/// assert!(step.has_noise_parts());
+/// // The other process added nothing, so the totals are the words here.
+/// step.exchange(Unreleased::claim(), |_sum, _counts| Ok::<(), std::fmt::Error>(()))?;
+/// let lost = step.finish_exchanged(&mut [0.0; 2], &NoiseRng::simulation(1), 1, |_parts| Err("the other process ended"));
+/// assert_eq!(lost, Err(ExchangeError::Exchange("the other process ended")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeError<E> {
     /// The step does not fit its caller.
@@ -97,6 +113,27 @@ where
 ///
 /// Other processes update the rest. The result has the bits of one process if no coordinate's update depends on another
 /// coordinate.
+///
+/// ```
+/// use damper_core::{optimizer::SgdState, prelude::*, private::SumWord, step::{StepState, part_range}};
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).momentum(0.9).expected_batch(4).build()?;
+/// let whole = {
+///     let (mut state, mut params) = (config.state::<3000>(), [0.0; 3000]);
+///     let step = config.open(&mut state, &mut Ledger::volatile(1))?;
+///     step.finish(&mut params, &NoiseRng::simulation(1))?;
+///     params
+/// };
+/// // The second of two processes has the momentum of its block only.
+/// let block = part_range(3000, 2, 1);
+/// let momentum = SgdState { momentum: vec![0.0; block.len()] };
+/// let (mut state, mut params) = (StepState::new([SumWord::ZERO; 3000], (), momentum, ()), [0.0; 3000]);
+/// let mut step = config.open_block(&mut state, &mut Ledger::volatile(1), block.clone())?;
+/// assert_eq!(step.open().number(), 0);
+/// step.finish(&mut params, &NoiseRng::simulation(1), 1, |parts| parts.iter_mut().for_each(|part| part.draw()))?;
+/// assert_eq!(params[block.clone()], whole[block]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct OpenBlock<'a, P: StepConfig, FS = (), OS = ()> {
     open: Open<'a, P, FS, OS>,
@@ -179,6 +216,14 @@ where
 }
 
 /// Returns the coordinates of part `index` of `parts`, in a step with `dim` coordinates.
+///
+/// ```
+/// use damper_core::step::part_range;
+///
+/// let parts: Vec<_> = (0..3).map(|index| part_range(1000, 3, index)).collect();
+/// assert_eq!((parts[0].start, parts[2].end), (0, 1000));
+/// assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+/// ```
 #[must_use]
 pub fn part_range(dim: usize, parts: usize, index: usize) -> Range<usize> {
     let width = super::noise_part::chunks_of_part(dim, parts).saturating_mul(CHUNK);
@@ -196,6 +241,35 @@ impl<M: Mechanism, G> NoisePart<'_, M, G> {
 
     /// Writes the released values to `out`. Returns false and writes nothing if the part is not drawn or the lengths
     /// differ.
+    ///
+    /// ```
+    /// use damper_access::Unreleased;
+    /// use damper_core::prelude::*;
+    ///
+    /// let run = |sends: &mut dyn FnMut(&mut [f32]), draws: bool| {
+    ///     let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    ///     let (mut state, mut params) = (config.state::<2>(), [0.0; 2]);
+    ///     let step = config.open(&mut state, &mut Ledger::volatile(1))?;
+    ///     step.finish_on(&mut params, &NoiseRng::simulation(1), 1, |parts| {
+    ///         let (part, mut released) = (&mut parts[0], [0.0; 2]);
+    ///         assert_eq!(part.coordinates(), 0..2);
+    ///         if draws {
+    ///             part.draw();
+    ///             assert!(part.read_released(&mut released));
+    ///             sends(&mut released);
+    ///         } else {
+    ///             sends(&mut released);
+    ///             assert!(part.take_released(&released, Unreleased::claim()));
+    ///         }
+    ///     })?;
+    ///     Ok::<_, Box<dyn std::error::Error>>(params)
+    /// };
+    /// // One process draws the part, and the other takes its values.
+    /// let mut sent = [0.0; 2];
+    /// let drew = run(&mut |released| sent.copy_from_slice(released), true)?;
+    /// assert_eq!(run(&mut |released| released.copy_from_slice(&sent), false)?, drew);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_released(&self, out: &mut [f32]) -> bool {
         if !self.is_drawn || out.len() != self.sum.len() {
             return false;

@@ -6,6 +6,17 @@ use crate::private::Mechanism;
 use crate::threshold::Threshold;
 
 /// A [`PrivateStep`](super::PrivateStep) as one type parameter. Sealed: every configuration is a `PrivateStep`.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_core::step::StepConfig as _;
+///
+/// let with = |noise, rate| DpSgd::new().clip(1.0).noise_multiplier(noise).learning_rate(rate).expected_batch(60).build();
+/// // The learning rate costs no privacy, and the noise does.
+/// assert_eq!(with(1.1, 0.1)?.fingerprint(650), with(1.1, 0.5)?.fingerprint(650));
+/// assert!(with(1.1, 0.1)?.fingerprint(650) != with(1.2, 0.1)?.fingerprint(650));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait StepConfig: Clone + Sealed {
     /// Filter.
     type Filter: Clone;

@@ -20,6 +20,28 @@ use crate::step::{Open, PrivateStep, Slots, StepState};
 use crate::threshold::Fixed;
 
 /// Builder of a DP-SGD configuration. Clip, noise multiplier, learning rate and expected batch must be set.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new()
+///     .clip(1.0)
+///     .noise_multiplier(1.1)
+///     .learning_rate(0.1)
+///     .momentum(0.9)
+///     .nesterov()
+///     .weight_decay(1e-4)
+///     .grid_bits(18)
+///     .expected_batch(60)
+///     .poisson_batches(Rate::of(60, 1797)?, 1797)
+///     .build()?;
+/// let event = config.event_at(0, Rate::of(60, 1797)?)?;
+/// assert!(event.multiplier() >= 1.1);
+/// let mut state = config.state::<650>();
+/// assert!(config.open(&mut state, &mut Ledger::volatile(1)).is_ok());
+/// assert_eq!(DpSgd::new().build().unwrap_err().parameter, "clip");
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DpSgd {
     clip: Option<f32>,
@@ -167,6 +189,14 @@ impl DpSgdConfig {
 
 impl<const D: usize> DpSgdState<D> {
     /// Returns the state of a run before its first step. A `static` can hold it, so that it is never on the stack.
+    ///
+    /// ```
+    /// use damper_core::prelude::*;
+    ///
+    /// // In a `static`, without a configuration.
+    /// static STATE: DpSgdState<650> = DpSgdState::zeros();
+    /// assert_eq!(STATE.optimizer.momentum, [0.0; 650]);
+    /// ```
     #[must_use]
     pub const fn zeros() -> Self {
         Self::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())

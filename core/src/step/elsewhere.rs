@@ -19,6 +19,20 @@ use super::config::StepConfig;
 use damper_access::Unreleased;
 
 /// Constants of an open step, for other memory. `M` is its mechanism and `C` its clipping rule.
+///
+/// ```
+/// use damper_access::Unreleased;
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// // A device clips to this threshold and adds the sample's norm here.
+/// let elsewhere = step.elsewhere(Unreleased::claim());
+/// assert_eq!((elsewhere.step, elsewhere.threshold, elsewhere.expected_batch), (0, 1.0, 4));
+/// step.count_elsewhere(Some(0.5), Unreleased::claim());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Elsewhere<M, C> {
     /// Number of the step, which addresses its noise.

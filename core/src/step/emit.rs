@@ -10,6 +10,19 @@ use crate::threshold::Fixed;
 use crate::update::{Header, PayloadWord};
 
 /// Sender of an update, and its round.
+///
+/// ```
+/// use damper_core::{prelude::*, step::Sender, update::Update};
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// step.add(&[0.5, -0.2])?;
+/// let mut bytes = vec![];
+/// step.emit(Sender { run: 1, device: 7, round: 3 }, &NoiseRng::simulation(1), |part| bytes.extend(part))?;
+/// assert_eq!(Update::parse(&bytes)?.header().round, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender {
     /// Number of the federation's run.

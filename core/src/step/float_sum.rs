@@ -12,6 +12,30 @@ use crate::numerics::reduce::sum_of_squares;
 ///
 /// **Not exact**: the backend claims that no sample adds more than `bound`. The claim holds up to the backend's
 /// rounding, and cannot be checked on a sum.
+///
+/// ```
+/// use damper_core::{clip::FlatL2, filter::Identity, noise::ContinuousGaussian, optimizer::{Sgd, SgdState}};
+/// use damper_core::{prelude::*, private::SumWord, schedule::Constant, step::FloatSum, threshold::Fixed};
+///
+/// let config = PrivateStep::new(Slots {
+///     filter: Identity,
+///     optimizer: Sgd::new(0.0, false, 0.0)?,
+///     mechanism: ContinuousGaussian::new(1.1)?,
+///     threshold: Fixed(1.0),
+///     clip: FlatL2,
+///     schedule: Constant(0.1),
+///     expected_batch: 4,
+/// })?;
+/// let mut state = StepState::new([SumWord::ZERO; 2], (), SgdState { momentum: [] as [f32; 0] }, ());
+/// let (step, mut memory) = (config.open(&mut state, &mut Ledger::volatile(1))?, [SumWord::ZERO; 2]);
+/// let mut shard = step.shard(&mut memory)?;
+/// // Two samples of the norm 2, clipped to 1.
+/// let sum = |scale: f32| [2.0 * scale, 0.0];
+/// assert!(shard.add_float_sum(FloatSum { parts: &[&sum(1.0)], bound: 1.0, norms: &[2.0, 2.0] }).is_ok());
+/// // Not clipped.
+/// assert!(shard.add_float_sum(FloatSum { parts: &[&sum(2.0)], bound: 1.0, norms: &[2.0, 2.0] }).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct FloatSum<'a> {
     /// Sum, `[D]` elements in consecutive parts.

@@ -8,6 +8,22 @@ use crate::private::Mechanism;
 
 /// One sample with gradients that arrive one evaluation point at a time. Dropping it before [`Mixing::add`] adds
 /// nothing.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let (params, mut point, mut buffer) = ([1.0; 2], [0.0; 2], [0.0; 2]);
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// let mut sample = step.add_points(&mut buffer)?;
+/// while sample.next_eval_point(&params, &mut point)? {
+///     // The gradient of ‖x‖²/2 at the evaluation point.
+///     sample.eval_point(&[&point])?;
+/// }
+/// sample.add()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the sample is not added before `add`"]
 pub struct Mixing<'a, P: StepConfig, FS> {
     adder: &'a Adder<P::Mechanism, P::Clip>,

@@ -59,6 +59,26 @@ pub(super) struct Drawing<'a, M, G> {
 }
 
 /// The sum over some coordinates of a step, before and after its release. The step owns its memory.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_core::step::NoisePart;
+///
+/// let params = |parts: usize| {
+///     let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+///     let (mut state, mut params) = (config.state::<300>(), [0.0; 300]);
+///     let mut step = config.open(&mut state, &mut Ledger::volatile(1))?;
+///     step.add(&[0.01; 300])?;
+///     step.finish_on(&mut params, &NoiseRng::simulation(1), parts, |parts| {
+///         std::thread::scope(|scope| parts.iter_mut().for_each(|part| { scope.spawn(|| part.draw()); }));
+///     })?;
+///     Ok::<_, Box<dyn std::error::Error>>(params)
+/// };
+/// // The number of threads changes no bit.
+/// assert_eq!(params(1)?, params(4)?);
+/// assert!(NoisePart::<'_, damper_core::noise::DiscreteGaussian<i32>, NoiseRng>::MOST >= 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct NoisePart<'a, M: Mechanism, G> {
     drawing: Drawing<'a, M, G>,
     /// Number of the first chunk.

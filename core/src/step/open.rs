@@ -22,6 +22,29 @@ use core::ops::Range;
 /// A charged step that takes samples. Dropping it releases nothing and wipes the sum. The charge stays.
 ///
 /// It borrows only the state, so a task or a resource can hold it.
+///
+/// ```
+/// use damper_core::prelude::*;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let noise = NoiseRng::simulation(1);
+/// let mut params = [0.0; 2];
+///
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// assert_eq!((step.number(), step.clip(), step.eval_points()), (0, 1.0, 1));
+/// step.add(&[0.5, -0.2])?;
+/// step.add_combined(&[&[0.5], &[-0.2]])?;
+/// step.add_streamed(|segments| segments.push(&[0.5, -0.2]))?;
+/// step.adding().each_combined(&[&[&[0.5, -0.2]], &[&[0.1], &[0.3]]])?;
+/// step.finish(&mut params, &noise)?;
+/// assert!(params != [0.0; 2]);
+///
+/// // A step that is dropped releases nothing, and stays charged.
+/// drop(config.open(&mut state, &mut ledger)?);
+/// assert_eq!(ledger.charged_steps(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) adder: Adder<P::Mechanism, P::Clip>,
@@ -84,6 +107,23 @@ where
     }
 
     /// Returns the number of evaluation points for each sample.
+    ///
+    /// ```
+    /// use damper_core::{filter::mix, prelude::*};
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+    /// let (params, mut point, mut combined) = ([1.0; 2], [0.0; 2], [0.0; 2]);
+    /// let mut step = config.open(&mut state, &mut ledger)?;
+    /// for index in 0..step.eval_points() {
+    ///     let weight = step.eval_point(index, &params, &mut point)?;
+    ///     // The gradient of ‖x‖²/2.
+    ///     mix(index, weight, &[&point], &mut combined);
+    /// }
+    /// assert_eq!(combined, [1.0; 2]);
+    /// step.add_combined(&[&combined])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn eval_points(&self) -> usize {
         self.filter.eval_points(self.filter_state)
@@ -106,6 +146,17 @@ where
     /// # Errors
     ///
     /// Fails if the configuration does not state the number of samples, or samples at another rate.
+    ///
+    /// ```
+    /// use damper_core::prelude::*;
+    ///
+    /// // All of 100 samples in each step.
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(100);
+    /// let config = config.poisson_batches(Rate::ONE, 100).build()?;
+    /// let mut state = config.state::<2>();
+    /// assert_eq!(config.open(&mut state, &mut Ledger::volatile(1))?.fixed_order_batch(), Ok(0..100));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fixed_order_batch(&self) -> Result<Range<u32>, CallError> {
         let batch = match (self.adder.mechanism.participation(), self.draw) {
             (Some(participation), _) => participation.batch(self.number()),
@@ -409,6 +460,19 @@ where
     /// # Errors
     ///
     /// Fails as [`Open::add_streamed`] does, but accepts any filter.
+    ///
+    /// ```
+    /// use damper_core::prelude::*;
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+    /// let mut step = config.open(&mut state, &mut ledger)?;
+    /// step.add_combined_streamed(|segments| {
+    ///     segments.push(&[0.5]);
+    ///     segments.push(&[-0.2]);
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_combined_streamed(&mut self, mut producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
         self.adder.add_streamed(&mut producer, self.sum.sum, &mut self.counts, &mut self.is_broken)
     }

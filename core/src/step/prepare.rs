@@ -60,6 +60,20 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// Fails if the filter's budget has no room for the step, the state does not fit, or the factor is not finite and
     /// above 0. Nothing is charged.
+    ///
+    /// ```
+    /// use damper_core::accounting::RenyiFilter;
+    /// use damper_core::prelude::*;
+    ///
+    /// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+    /// let (mut state, mut filter) = (config.state::<2>(), RenyiFilter::new(8, 9.0, 1e-5)?);
+    /// let due = config.prepare_adaptive(&mut state, 2.0, Rate::ONE, &mut filter)?;
+    /// let record = due.record().expect("a filter records each step");
+    /// // Write the record here, and continue only if it is durable.
+    /// assert_eq!((record.paid, record.order), (1, 8));
+    /// assert!(config.open_charged(&mut state, due.persisted()).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn prepare_adaptive<'l, B, FS, OS>(
         &self,
         state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,

@@ -10,6 +10,25 @@ use crate::noise::DiscreteGaussian;
 use crate::private::{ClippedSum, Mechanism};
 
 /// A worker's sum of a step. Dropping it adds nothing and wipes the sum.
+///
+/// ```
+/// use damper_core::prelude::*;
+/// use damper_core::private::SumWord;
+///
+/// let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(4).build()?;
+/// let (mut state, mut ledger) = (config.state::<2>(), Ledger::volatile(2));
+/// let mut step = config.open(&mut state, &mut ledger)?;
+/// // Of another thread, with a sum of its own.
+/// let mut memory = [SumWord::ZERO; 2];
+/// let mut shard = step.shard(&mut memory)?;
+/// shard.add_combined(&[&[0.5, -0.2]])?;
+/// shard.add_combined_streamed(|segments| segments.push(&[0.1, 0.3]))?;
+/// shard.adding().each_combined(&[&[&[0.5, -0.2]]])?;
+/// assert_eq!(step.takes(&shard), Ok(()));
+/// step.merge(shard)?;
+/// step.finish(&mut [0.0; 2], &NoiseRng::simulation(1))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the samples are not added before `merge`"]
 pub struct Shard<'a, M: Mechanism, C, K> {
     pub(super) adder: Adder<M, C>,

@@ -133,6 +133,16 @@ impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
     }
 
     /// Adds the state of [correlated noise](crate::noise::CorrelatedState).
+    ///
+    /// ```
+    /// use damper_core::noise::{Blt, CorrelatedState, NoiseWord};
+    /// use damper_core::{private::SumWord, step::StepState};
+    ///
+    /// // Two buffers of three coordinates.
+    /// let noise = CorrelatedState::<Blt<2>, _>::new([NoiseWord::ZERO; 6]);
+    /// let state = StepState::new([SumWord::<i32>::ZERO; 3], (), (), ()).with_noise(noise);
+    /// assert_eq!(state.filter, ());
+    /// ```
     pub fn with_noise<NS>(self, noise: NS) -> StepState<B, FS, OS, TS, NS> {
         let Self { sum, filter, optimizer, threshold, noise: () } = self;
         StepState { sum, filter, optimizer, threshold, noise }

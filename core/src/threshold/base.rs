@@ -4,6 +4,14 @@ use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
 use crate::numerics::digest::Digest;
 
 /// Inputs of a threshold other than counts: constants declared in advance.
+///
+/// ```
+/// use damper_core::threshold::StepConstants;
+///
+/// // Of a step with 650 parameters.
+/// let constants = StepConstants { multiplier: 1.1, dim: 650, expected_batch: 60 };
+/// assert_eq!(constants.expected_batch, 60);
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepConstants {
     /// Multiplier of the gradient's noise at this step, `σ_T`.
@@ -15,6 +23,24 @@ pub struct StepConstants {
 }
 
 /// A rule for the clip of each step.
+///
+/// ```
+/// use damper_core::threshold::Threshold;
+///
+/// /// A clip that the caller sets from released values.
+/// #[derive(Clone)]
+/// struct Given;
+/// impl Threshold for Given {
+///     type State = f32;
+///     type Counts = [i32; 0];
+///     fn clip(&self, state: &f32) -> f32 {
+///         *state
+///     }
+/// }
+///
+/// assert_eq!((Given.clip(&0.5), Given.fixed_clip()), (0.5, 0.0));
+/// assert!(Given.query(&0.5).is_empty() && Given.count_noise().is_none());
+/// ```
 pub trait Threshold: Clone {
     /// State of the rule.
     type State;
@@ -51,6 +77,14 @@ pub trait Threshold: Clone {
     }
 
     /// Returns a digest that compares two runs: the clip of the coming step, and the range of its histogram or 0.
+    ///
+    /// ```
+    /// use damper_core::numerics::digest::Digest;
+    /// use damper_core::threshold::{Fixed, Threshold as _};
+    ///
+    /// assert_eq!(Fixed(0.5).counts(), [0; 0]);
+    /// assert_eq!(Fixed(0.5).digest(&()), Digest::of(&[0.5, 0.0]));
+    /// ```
     fn digest(&self, state: &Self::State) -> Digest {
         let range = match self.query(state) {
             Query::Histogram { range, .. } => range,

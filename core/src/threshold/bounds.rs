@@ -26,6 +26,15 @@ const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 const DEFAULT: Bounds = Bounds { min: 1e-8, max: 1e8 };
 
 /// A closed interval of clips, or of histogram ranges. Equal ends fix the value.
+///
+/// ```
+/// use damper_core::threshold::Bounds;
+///
+/// let clips = Bounds::new(0.01, 10.0)?;
+/// assert_eq!((clips.min(), clips.max()), (0.01, 10.0));
+/// assert!(Bounds::new(10.0, 0.01).is_err());
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bounds {
     min: f32,

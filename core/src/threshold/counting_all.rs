@@ -22,6 +22,15 @@ use super::base::{StepConstants, Threshold};
 use crate::count::{AllCounts, CountNoise, Query, ReleasedCounts};
 
 /// The rule `T`, with samples that are not finite in the last bin of its histogram.
+///
+/// ```
+/// use damper_core::count::CountNoise;
+/// use damper_core::threshold::{CountingAll, Percentile, PercentileState, Threshold as _};
+///
+/// let rule = CountingAll(Percentile::<20>::new(0.8, CountNoise::new(5.0)?)?);
+/// assert_eq!(rule.clip(&PercentileState::new(1.0, 2.0)?), 1.0);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CountingAll<T>(pub T);
 

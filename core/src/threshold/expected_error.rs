@@ -87,6 +87,18 @@ pub enum Solver {
 }
 
 /// Configuration of DC-SGD-E, with a histogram of `BINS` bins.
+///
+/// ```
+/// use damper_core::count::{CountNoise, Query};
+/// use damper_core::threshold::{Bounds, ExpectedError, ExpectedErrorState, Solver, Threshold as _};
+///
+/// let bounds = Bounds::new(0.01, 10.0)?;
+/// let rule = ExpectedError::<20>::new(Solver::Exact, CountNoise::new(5.0)?)?.within(bounds, bounds);
+/// let state = ExpectedErrorState::new(1.0, 2.0)?;
+/// assert_eq!((state.clip(), state.range()), (1.0, 2.0));
+/// assert_eq!(rule.query(&state), Query::Histogram { bins: 20, range: 2.0 });
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ExpectedError<const BINS: usize = 20> {
     solver: Solver,

@@ -8,6 +8,13 @@ use super::base::Threshold;
 use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 
 /// Constant threshold.
+///
+/// ```
+/// use damper_core::threshold::{Fixed, Threshold as _};
+///
+/// assert_eq!((Fixed(0.5).clip(&()), Fixed(0.5).fixed_clip()), (0.5, 0.5));
+/// assert!(Fixed(0.5).count_noise().is_none());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fixed(pub f32);
 

@@ -47,6 +47,17 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
+///
+/// ```
+/// use damper_core::count::{CountNoise, Query};
+/// use damper_core::threshold::{Bounds, Percentile, PercentileState, Threshold as _};
+///
+/// let rule = Percentile::<20>::new(0.8, CountNoise::new(5.0)?)?.within(Bounds::new(0.01, 10.0)?);
+/// let state = PercentileState::new(1.0, 2.0)?;
+/// assert_eq!((state.clip(), state.range()), (1.0, 2.0));
+/// assert_eq!(rule.query(&state), Query::Histogram { bins: 20, range: 2.0 });
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Percentile<const BINS: usize = 20> {
     fraction: f64,

@@ -46,6 +46,19 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 
 /// Configuration of adaptive clipping.
+///
+/// ```
+/// use damper_core::count::Query;
+/// use damper_core::threshold::{Bounds, Quantile, QuantileState, Threshold as _};
+///
+/// // The median of the norms, from 1 on.
+/// let rule = Quantile::recommended(100)?.within(Bounds::new(0.01, 10.0)?);
+/// let state = QuantileState::new(1.0)?;
+/// assert_eq!((rule.clip(&state), rule.query(&state)), (1.0, Query::Above { norm: 1.0 }));
+/// assert_eq!(rule.count_noise().map(|noise| noise.multiplier()), Some(10.0));
+/// assert_eq!(Quantile::new(0.5, 0.2, 5.0)?, Quantile::recommended(100)?);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantile {
     quantile: f64,
@@ -91,6 +104,13 @@ impl Quantile {
 }
 
 /// State of adaptive clipping. It is a function of released counts only.
+///
+/// ```
+/// use damper_core::threshold::QuantileState;
+///
+/// assert_eq!(QuantileState::new(0.5)?.clip(), 0.5);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QuantileState {
     clip: f32,

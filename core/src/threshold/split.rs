@@ -30,6 +30,18 @@ use crate::numerics::function::sqrt_f64;
 ///
 /// Fails if `total` is not above 0, or not below the multiplier of the counts. In the latter case, the counts alone
 /// cost as much or more.
+///
+/// ```
+/// use damper_core::accounting::{Rate, SampledGaussian};
+/// use damper_core::count::CountNoise;
+/// use damper_core::threshold::gradient_multiplier;
+///
+/// let counts = CountNoise::new(10.0)?;
+/// let gradient = gradient_multiplier(1.1, counts)?;
+/// let both = SampledGaussian::new(Rate::of(60, 1797)?, gradient)?.and(counts.multiplier())?;
+/// assert!((both.multiplier() - 1.1).abs() < 1e-12);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub fn gradient_multiplier(total: f64, counts: CountNoise) -> Result<f64, ConfigError> {
     if !(total.is_finite() && total > 0.0) {
         return Err(ConfigError::new("noise multiplier", "finite and above 0"));

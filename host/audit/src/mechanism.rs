@@ -63,6 +63,7 @@ pub struct MechanismOptions {
 
 /// Record of the audit: `audit-mechanism.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct MechanismAudit {
     /// Version of this format.
     pub version: u32,

@@ -63,6 +63,7 @@ pub struct NeighbourOptions {
 
 /// Record of the audit: `audit-neighbours.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct NeighbourAudit {
     /// Version of this format.
     pub version: u32,

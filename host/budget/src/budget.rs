@@ -16,6 +16,7 @@ const LARGEST: u64 = 1 << 28;
 /// The error of an unusable budget file, or of a run that exceeds the budget: one line with the file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum BudgetError {
     #[error("{}: {problem}", file.display())]
     File { file: PathBuf, problem: String },

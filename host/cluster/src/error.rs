@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 
 /// The error of a process that cannot join its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum JoinError {
     /// The process is one of this many, but this program does not support MPI.
     NoMpi(usize),

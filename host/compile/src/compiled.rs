@@ -37,6 +37,7 @@ pub struct CompiledFile {
 
 /// Compiled network.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Compiled {
     /// Generated files.
     pub files: Vec<CompiledFile>,
@@ -46,6 +47,7 @@ pub struct Compiled {
 
 /// Resources that a compiled network needs on a device, without code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Footprint {
     /// Number of trained parameters, `D`.
     pub params: usize,

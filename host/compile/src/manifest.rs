@@ -8,14 +8,12 @@ use std::path::Path;
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 /// Their manifests, which inherit from the workspace.
 const MANIFESTS: [(&str, &str); 3] = [
-    ("core", include_str!("../../../core/Cargo.toml")),
-    ("core/access", include_str!("../../../core/access/Cargo.toml")),
-    ("nn", include_str!("../../../nn/Cargo.toml")),
+    ("core", include_str!("../damper/core.toml")),
+    ("core/access", include_str!("../damper/access.toml")),
+    ("nn", include_str!("../damper/nn.toml")),
 ];
-const LICENSES: [(&str, &str); 2] = [
-    ("LICENSE-APACHE", include_str!("../../../LICENSE-APACHE")),
-    ("LICENSE-MIT", include_str!("../../../LICENSE-MIT")),
-];
+const LICENSES: [(&str, &str); 2] =
+    [("LICENSE-APACHE", include_str!("../LICENSE-APACHE")), ("LICENSE-MIT", include_str!("../LICENSE-MIT"))];
 
 /// Formats the manifest of the crate `name`. It uses the damper crates in the repository `damper`, or their copies.
 pub(crate) fn of_crate(name: &str, damper: Option<&Path>) -> String {
@@ -62,19 +60,21 @@ pub(crate) fn copied() -> impl Iterator<Item = CompiledFile> {
     sources.chain(manifests).chain(licenses)
 }
 
-/// Removes inheritance from the workspace and development dependencies, because neither is copied.
+/// Removes inheritance from the workspace, development dependencies and settings of docs.rs, because none is copied.
 fn apart(manifest: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = String::new();
     let mut is_kept = true;
     for line in manifest.lines() {
         if line.starts_with('[') {
-            is_kept = !matches!(line, "[dev-dependencies]" | "[lints]");
+            is_kept = !matches!(line, "[dev-dependencies]" | "[lints]" | "[package.metadata.docs.rs]");
         }
         let line = match line {
             "version.workspace = true" => &format!("version = \"{version}\""),
             "edition.workspace = true" => "edition = \"2024\"",
             "license.workspace = true" => "license = \"MIT OR Apache-2.0\"",
+            // Only for packages.
+            "exclude.workspace = true" => continue,
             line => line,
         };
         if is_kept {

@@ -4,6 +4,7 @@ use damper_onnx::SettingError;
 
 /// An unusable data set: one line with the cause and the fix.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DataError {
     /// A fault of a file, or of a row.
     #[error("{0}")]

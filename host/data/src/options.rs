@@ -283,7 +283,10 @@ impl std::str::FromStr for TestSource {
 pub const ENGLISH: &str = "english";
 
 /// The file of the tokenizer [`ENGLISH`].
-pub const ENGLISH_FILE: &[u8] = include_bytes!("../../../onnx-models/text/wordpiece.json");
+pub const ENGLISH_FILE: &[u8] = include_bytes!("formats/text/english.json");
+
+// A link to `onnx-models/text/wordpiece.json`, which `cargo package` replaces by the file.
+const _: () = assert!(ENGLISH_FILE.len() > 1000, "check out the symbolic links");
 
 /// Options for reading `text`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// The error of a filter, with the wrong setting and the fix.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum FilterError {
     /// No published filter has this name.
     #[error("filter '{0}': unknown; damper filter `list` prints the names")]

@@ -57,6 +57,7 @@ pub struct Loop {
 /// The analysis of a filter. Coefficients are rounded to f32, as at run time. All fields after `dc_gain` describe the
 /// filter divided by it, as the bias correction does in the limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Analysis {
     /// The filter's name, if it has a name.
     pub name: Option<String>,

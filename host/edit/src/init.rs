@@ -31,6 +31,7 @@ const KEY: &str = "damper.init.";
 /// Error of a model without initial parameters.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum InitError {
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -45,6 +45,7 @@ pub enum Network {
 /// Error of a network.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum NetworkError {
     /// Data of a shape that the network does not take.
     #[error("`model` {network}: takes {takes}, and a sample of these data is {given}; {instead}")]

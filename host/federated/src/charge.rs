@@ -69,6 +69,7 @@ pub fn charge_budget(
 /// The error of a federation that cannot be charged.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ChargeError {
     #[error(transparent)]
     Round(#[from] RoundError),

@@ -10,6 +10,7 @@ use damper_train::TrainError;
 /// The error of a round: one line with the file or setting and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum RoundError {
     #[error(transparent)]
     Train(#[from] TrainError),

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 /// The reason why updates cannot be added: one line with the file.
 #[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AggregateError {
     /// The bytes are not an update.
     #[error("{name}: {error}")]

@@ -6,6 +6,7 @@ use std::fmt::{self, Display};
 ///
 /// Messages contain settings by their field names, in backticks. The command replaces them by its flags.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SettingError {
     /// Field name.
     pub setting: &'static str,

@@ -119,6 +119,7 @@ const MAX_EXTENT: usize = 1 << 31;
 
 /// Error of a `TensorProto` that cannot be decoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TensorError {
     /// The elements are in another file.
     #[error(

@@ -17,6 +17,7 @@ use super::{attr_tensor, make_attr_tensor, make_tensor_f32};
 
 /// Error of a parameter that does not fit the model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrainedError {
     /// No initializer, alias or constant has this name.
     #[error("the model has no parameter '{0}': write the trained values into the model they were trained from")]

@@ -15,6 +15,7 @@ use damper_runtime::BackendError;
 /// The reason why a run did not start or finish: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum TrainError {
     #[error(transparent)]
     Accounting(#[from] AccountingError),

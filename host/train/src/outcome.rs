@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 /// The outcome of training. All of it is released or public.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The trained parameters, flat, in the order of `grad.parameters`.
     pub params: Vec<f32>,

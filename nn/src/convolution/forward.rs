@@ -12,6 +12,18 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, convolution::forward};
+///
+/// // Differences of neighbours, plus 10.
+/// let axis = Axis { input: 4, output: 3, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 3];
+/// forward::<Narrow>(&window, &[1.0, 2.0, 4.0, 8.0], &[-1.0, 1.0], Some(&[10.0]), &mut out)?;
+/// assert_eq!(out, [11.0, 12.0, 14.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn forward<L: Lanes>(
     window: &Window,

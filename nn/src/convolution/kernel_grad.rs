@@ -12,6 +12,17 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, convolution::kernel_grad};
+///
+/// let axis = Axis { input: 4, output: 3, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 2];
+/// kernel_grad::<Narrow>(&window, &[1.0; 3], &[1.0, 2.0, 4.0, 8.0], &mut out)?;
+/// assert_eq!(out, [7.0, 14.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn kernel_grad<L: Lanes>(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     check(dy.len() == window.output_len() && x.len() == window.input_len() && out.len() == window.kernel_len())?;
@@ -29,6 +40,18 @@ pub fn kernel_grad<L: Lanes>(window: &Window, dy: &[f32], x: &[f32], out: &mut [
 /// # Errors
 ///
 /// As for [`kernel_grad`]. Also fails if `part` is too small for one output.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, convolution::kernel_grad_in_parts};
+///
+/// // Two outputs, and room for the gradient of one.
+/// let axis = Axis { input: 4, output: 3, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 2, 1, [Axis::POINT, axis]).unwrap();
+/// let (dy, mut part, mut all) = ([1.0, 1.0, 1.0, 2.0, 2.0, 2.0], [0.0; 2], vec![]);
+/// kernel_grad_in_parts::<Narrow>(&window, &dy, &[1.0, 2.0, 4.0, 8.0], &mut part, |part| all.extend_from_slice(part))?;
+/// assert_eq!(all, [7.0, 14.0, 14.0, 28.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn kernel_grad_in_parts<L: Lanes>(
     window: &Window,

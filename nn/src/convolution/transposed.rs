@@ -15,6 +15,19 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, convolution::{KernelStrides, transposed}};
+///
+/// // The gradient of a sum of differences of neighbours.
+/// let axis = Axis { input: 4, output: 3, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let mut out = [0.0; 4];
+/// let strides = KernelStrides::onnx(&window);
+/// transposed::<Narrow>(&window, &[1.0; 3], &[-1.0, 1.0], strides, None, &mut out)?;
+/// assert_eq!(out, [-1.0, 0.0, 0.0, 1.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn transposed<L: Lanes>(
     window: &Window,

@@ -11,6 +11,18 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, quantized::{self, Quantized}};
+///
+/// let axis = Axis { input: 3, output: 2, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let weight = Quantized { values: &[1, -1], scales: &[0.5], zeros: &[0], inner: 1 };
+/// let mut out = [0.0; 2];
+/// quantized::forward::<Narrow>(&window, &[4.0, 2.0, 8.0], &weight, None, &mut out)?;
+/// assert_eq!(out, [1.0, -3.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn forward<L: Lanes>(
     window: &Window,
@@ -30,6 +42,18 @@ pub fn forward<L: Lanes>(
 /// # Errors
 ///
 /// Fails if the length of a slice does not match the window.
+///
+/// ```
+/// use damper_nn::{Axis, Narrow, Window, convolution::KernelStrides, quantized::{self, Quantized}};
+///
+/// let axis = Axis { input: 3, output: 2, kernel: 2, ..Axis::POINT };
+/// let window = Window::new(1, 1, 1, [Axis::POINT, axis]).unwrap();
+/// let weight = Quantized { values: &[1, -1], scales: &[0.5], zeros: &[0], inner: 1 };
+/// let (strides, mut out) = (KernelStrides::onnx(&window), [0.0; 3]);
+/// quantized::transposed::<Narrow>(&window, &[2.0, 4.0], &weight, strides, None, &mut out)?;
+/// assert_eq!(out, [1.0, 1.0, -2.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn transposed<L: Lanes>(
     window: &Window,

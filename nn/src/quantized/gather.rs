@@ -10,6 +10,16 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if the length of a slice does not match, or if an index is out of range.
+///
+/// ```
+/// use damper_nn::{index::Along, quantized::{self, Quantized}};
+///
+/// let rows = Quantized { values: &[1, 2, 3, 4], scales: &[0.5], zeros: &[0], inner: 1 };
+/// let mut out = [0.0; 2];
+/// quantized::gather(&Along::new(1, 2, 2).unwrap(), &rows, &[1], &mut out)?;
+/// assert_eq!(out, [1.5, 2.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn gather(along: &Along, x: &Quantized<'_>, indices: &[i64], out: &mut [f32]) -> Result<(), Error> {
     let Along { outer, axis, inner } = *along;

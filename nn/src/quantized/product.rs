@@ -10,6 +10,21 @@ use crate::{Error, check};
 /// # Errors
 ///
 /// Fails if an operand is shorter than the strides need, or if the length of `out` does not match.
+///
+/// ```
+/// use damper_nn::{Narrow, Walk, product::Product, quantized::{Quantized, product_left, product_right}};
+///
+/// let stack = Walk::broadcast(&[1], [&[1], &[1]]).unwrap();
+/// let weight = Quantized { values: &[1, -1], scales: &[0.5], zeros: &[0], inner: 1 };
+/// let mut out = [0.0];
+/// // A row by a column, with either quantised.
+/// let shape = Product::new([1, 1, 2], [2, 1], [1, 1], stack).unwrap();
+/// product_left::<Narrow>(&shape, &weight, &[6.0, 2.0], &mut out)?;
+/// assert_eq!(out, [2.0]);
+/// product_right::<Narrow>(&shape, &[2.0, 6.0], &weight, &mut out)?;
+/// assert_eq!(out, [-2.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 #[inline(always)]
 pub fn product_left<L: Lanes>(shape: &Product, a: &Quantized<'_>, b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     let [a_needed, b_needed] = shape.needed;

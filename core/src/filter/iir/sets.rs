@@ -1,6 +1,13 @@
 //! Published filters, by their names in the papers' tables.
 
 /// A published filter.
+///
+/// ```
+/// use damper_core::filter::{SETS, Set};
+///
+/// let Set { name, a, b, source } = SETS[1];
+/// assert_eq!((name, a, b, source), ("momentum", &[-0.9][..], &[0.1][..], "DOPPLER, Table 2"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Set {
     /// Name of the set: `momentum`, `d2`, `f6`, `p7`.
@@ -42,6 +49,13 @@ pub const SETS: &[Set] = &[
 ];
 
 /// Returns the filter of that name, in any case. `identity` is `sgd`.
+///
+/// ```
+/// use damper_core::filter::named;
+///
+/// assert_eq!(named("P4").map(|set| set.source), Some("DP-PMLF, Table 4"));
+/// assert!(named("butterworth").is_none());
+/// ```
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Set> {
     let name = if name.eq_ignore_ascii_case("identity") { "sgd" } else { name };

@@ -27,6 +27,37 @@ use crate::private::Released;
 use crate::record::ToRecord;
 
 /// Recursive filter of order at most `ORDER` without bias correction.
+///
+/// ```
+/// use damper_core::filter::{Iir, IirState, Uncorrected};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let filter = Uncorrected(Iir::<8>::new(&[-0.9], &[0.1])?);
+/// let state = IirState::new([0.0; 2]);
+/// // A tenth of the first gradient, because the correction is left out.
+/// // One step of SGD at a learning rate of 0.1, with next to no noise.
+/// let sgd = (Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] as [f32; 0] });
+/// let params = step_once((filter, state), sgd, [0.5, -0.5])?;
+/// assert!((params[0] + 0.005).abs() < 1e-4 && (params[1] - 0.005).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Uncorrected<const ORDER: usize = 8>(pub Iir<ORDER>);
 

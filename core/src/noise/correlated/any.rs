@@ -16,6 +16,25 @@ use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 
 /// Any correlation.
+///
+/// ```
+/// use damper_core::noise::{AnyCorrelation, Lambda};
+///
+/// for correlation in [
+///     Lambda::new(15, 4)?.into(),
+///     AnyCorrelation::blt(&[0.5], &[0.25])?,
+///     AnyCorrelation::banded(&[1.0, 0.5])?,
+/// ] {
+///     let mut units = vec![];
+///     let kind = correlation.recorded(|unit| units.push(unit));
+///     assert_eq!(AnyCorrelation::from_recorded(kind, &units)?, correlation);
+///     let mut column = [0.0; 2];
+///     correlation.column(&mut column);
+///     assert_eq!(column[0], 1.0);
+/// }
+/// assert_eq!(AnyCorrelation::banded(&[1.0, 0.5])?.bands(), Some(2));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)] // Without an allocator, a variant cannot be boxed.
 pub enum AnyCorrelation {
@@ -34,6 +53,14 @@ pub enum AnyCorrelation {
 }
 
 /// 2 to 256 coefficients as integers over 2³⁰.
+///
+/// ```
+/// use damper_core::noise::AnyCorrelation;
+///
+/// let AnyCorrelation::Banded(bands) = AnyCorrelation::banded(&[1.0, 0.5])? else { unreachable!() };
+/// assert!(bands.column().eq([1.0, 0.5]));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bands {
     column: [u32; MOST],

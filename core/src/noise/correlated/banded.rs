@@ -8,6 +8,14 @@ use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 
 /// P coefficients as integers over 2³⁰.
+///
+/// ```
+/// use damper_core::noise::Banded;
+///
+/// assert_eq!(Banded::new([1.0, 0.5, 0.25])?.column(), [1.0, 0.5, 0.25]);
+/// assert!(Banded::new([1.0, 0.25, 0.5]).is_err(), "coefficients must not increase");
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Banded<const P: usize> {
     column: [u32; P],

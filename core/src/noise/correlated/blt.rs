@@ -13,6 +13,14 @@ use crate::numerics::up::{add_up, div_up, mul_up};
 const FINE: u32 = 10;
 
 /// D decays and scales as integers over 2³⁰.
+///
+/// ```
+/// use damper_core::noise::Blt;
+///
+/// let blt = Blt::new([0.5], [0.25])?;
+/// assert_eq!((blt.theta(), blt.omega()), ([0.5], [0.25]));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blt<const D: usize> {
     theta: [u32; D],

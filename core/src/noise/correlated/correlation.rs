@@ -7,6 +7,18 @@ use crate::numerics::digest::Digest;
 use crate::numerics::up::{mul_up, sqrt_up};
 
 /// First column of C. Sealed, because the privacy cost depends on it.
+///
+/// ```
+/// use damper_core::noise::{Banded, Correlation, Lambda, Participation};
+///
+/// fn words(correlation: &impl Correlation) -> usize {
+///     correlation.words()
+/// }
+/// assert_eq!((words(&Banded::new([1.0, 0.5, 0.25])?), words(&Lambda::new(15, 4)?)), (2, 0));
+/// let sensitivity = Banded::new([1.0, 0.5])?.sensitivity(Participation::single(10)?);
+/// assert!((sensitivity - 1.25f64.sqrt()).abs() < 1e-9);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
     /// State of one `f64` sequence through the matrix or its inverse.
     #[doc(hidden)]

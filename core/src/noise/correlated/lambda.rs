@@ -9,6 +9,14 @@ use crate::numerics::digest::Digest;
 use crate::numerics::up::{div_up, next_up};
 
 /// λ = P/2^q.
+///
+/// ```
+/// use damper_core::noise::Lambda;
+///
+/// let lambda = Lambda::new(15, 4)?;
+/// assert_eq!((lambda.value(), lambda.fraction()), (0.9375, (15, 16)));
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lambda {
     numerator: u32,

@@ -8,6 +8,17 @@ use core::ops::Range;
 /// `separation` apart. The steps of a sample never depend on data.
 ///
 /// After [`of_samples`](Self::of_samples), it also determines the steps: those of a fixed order of that many samples.
+///
+/// ```
+/// use damper_core::noise::Participation;
+///
+/// // 10 epochs of 100 steps, over 1000 samples in a fixed order.
+/// let run = Participation::new(1000, 100, 10)?.of_samples(1000)?;
+/// assert_eq!((run.batch(0), run.batch(103)), (Some(0..10), Some(30..40)));
+/// assert_eq!((run.steps(), run.separation(), run.participations(), run.samples()), (1000, 100, 10, Some(1000)));
+/// assert_eq!(Participation::single(50)?.participations(), 1);
+/// # Ok::<(), damper_core::error::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Participation {
     steps: u32,

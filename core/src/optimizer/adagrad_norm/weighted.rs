@@ -33,6 +33,37 @@ use crate::state::{SaveState, StateField};
 use core::num::NonZeroU32;
 
 /// Configuration of weighted AdaGrad-norm over the optimizer `O`.
+///
+/// ```
+/// use damper_core::optimizer::{AdaGradNorm, Sgd, SgdState, WeightedNorm, WeightedNormState};
+/// # use damper_core::{clip::FlatL2, filter::*, grid::Grid, noise::*, prelude::*, private::*, schedule::*, threshold::Fixed};
+/// # fn step_once<F: Filter<FS>, FS, O: damper_core::optimizer::Optimizer<OS>, OS>(
+/// #     (filter, filter_state): (F, FS), (optimizer, state): (O, OS), grad: [f32; 2],
+/// # ) -> Result<[f32; 2], Box<dyn std::error::Error>> {
+/// #     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(20)?, 1)?;
+/// #     let schedule = Constant(0.1);
+/// #     let clip = FlatL2;
+/// #     let slots = Slots { filter, optimizer, mechanism, threshold: Fixed(1.0), clip, schedule, expected_batch: 1 };
+/// #     let mut state = StepState::new([SumWord::ZERO; 2], filter_state, state, ());
+/// #     let (mut ledger, mut params) = (Ledger::volatile(1), [0.0; 2]);
+/// #     let config = PrivateStep::new(slots)?;
+/// #     let mut step = config.open(&mut state, &mut ledger)?;
+/// #     step.add(&grad)?;
+/// #     step.finish(&mut params, &NoiseRng::simulation(1))?;
+/// #     Ok(params)
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use core::num::NonZeroU32;
+///
+/// let norm = AdaGradNorm::new(0.0, 1e-6, false, Sgd::new(0.0, false, 0.0)?)?;
+/// let optimizer = WeightedNorm::new(norm, 1.0, NonZeroU32::new(10).unwrap())?;
+/// let state = WeightedNormState::new(SgdState { momentum: [] as [f32; 0] });
+/// // One step at a learning rate of 0.1, with next to no noise.
+/// let params = step_once((Identity, ()), (optimizer, state), [0.5, -0.5])?;
+/// assert!((params[0] + 0.070_710_7).abs() < 1e-4 && (params[1] - 0.070_710_7).abs() < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WeightedNorm<O> {
     norm: AdaGradNorm<O>,

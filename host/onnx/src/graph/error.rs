@@ -5,6 +5,7 @@ use crate::SettingError;
 
 /// Error of a model that cannot be trained. The caller adds the file name at the front.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphError {
     /// Fault of the whole model, an input, or an initializer.
     #[error("{0}")]

@@ -9,6 +9,7 @@ pub const MAX_MODEL_BYTES: u64 = 1 << 31;
 
 /// Error of a file that is not a usable ONNX model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be opened or read.
     #[error("{file}: cannot read the model ({reason}): check the path")]

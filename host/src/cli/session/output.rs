@@ -119,7 +119,7 @@ fn is_of_setting(error: &(dyn Error + 'static)) -> bool {
     match error.downcast_ref() {
         Some(RoundError::Train(error)) => return is_of_setting(error),
         Some(RoundError::Federation(error)) => return is_of_setting(error),
-        None => {}
+        _ => {}
     }
     if let Some(error) = error.downcast_ref::<TrainError>() {
         return match error {

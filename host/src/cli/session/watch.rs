@@ -122,8 +122,8 @@ impl Progress for RunWatcher<'_> {
             RunEvent::Stepped { at, epsilon } => self.stepped(&at, epsilon),
             RunEvent::Evaluated(evaluation) => self.evaluated(&evaluation),
             RunEvent::Saved(step) => self.events.saved(step),
-            // The outputs are written first. Then its line follows.
-            RunEvent::Ended(_) => {}
+            // The end: the outputs are written first. Then its line follows.
+            _ => {}
         }
     }
 

@@ -13,6 +13,7 @@ use crate::config::release_non_finite::NonFiniteCount;
 use crate::outcome::Evaluation;
 
 /// An event of a run.
+#[non_exhaustive]
 pub enum RunEvent<'a> {
     /// A backend was opened. One line with the backend and the reason for its choice.
     Opened(&'a str),

@@ -169,13 +169,7 @@ impl Progress for RunWatch<'_> {
                 }
             }
             RunEvent::Warned(text) => self.watch.warn([with_flags(text)].into_iter()),
-            RunEvent::Resumed(_)
-            | RunEvent::ComputedOnce { .. }
-            | RunEvent::Unrecorded { .. }
-            | RunEvent::Counted(_)
-            | RunEvent::Evaluated(_)
-            | RunEvent::Saved(_)
-            | RunEvent::Ended(_) => {}
+            _ => {}
         }
     }
 

@@ -187,6 +187,7 @@ impl Group for Alone {
 
 /// The reason why the ranks cannot continue together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RankError {
     /// An error of another rank, with its message.
     #[error("rank {rank}: {message}")]

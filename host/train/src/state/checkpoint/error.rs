@@ -6,6 +6,7 @@ use std::path::PathBuf;
 /// An error of resuming a run: one line with the folder or file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum CheckpointError {
     #[error("{}: there is nothing to resume: no run that can be resumed has begun here", .0.display())]
     Nothing(PathBuf),

@@ -13,6 +13,7 @@ const FIRST: usize = 4096;
 /// The reason why a pack could not be played to its end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum PlayError {
     #[error("cannot be read ({0}): check the path")]
     Read(#[from] io::Error),
