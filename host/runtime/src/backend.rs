@@ -3,6 +3,7 @@
 
 use super::inputs::Inputs;
 use super::operators::Operators;
+use super::written::WrittenSession;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
@@ -56,6 +57,22 @@ pub trait Backend {
     /// Fails if an input or output of `plan` is missing or has another type, or if the runtime rejects the model. The
     /// message names the runtime and its reason, and the node if the runtime names it.
     fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
+
+    /// Loads `model`, of one sample, as it is written. It may have any operator of the runtime. The session takes the
+    /// values of `inputs`, of which the model may declare fewer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime lacks an operator, or rejects the model.
+    fn load_written(
+        &self,
+        _model: &ModelProto,
+        _inputs: &[TensorSpec],
+        _threads: usize,
+    ) -> Result<Box<dyn WrittenSession>, BackendError> {
+        let name = self.name();
+        Err(BackendError(format!("backend {name} has only operators with a rule; use `backend` ort")))
+    }
 
     /// Loads a session that accumulates the outputs from `first` on over the runs of a step, in device memory. Returns
     /// `None` if the backend has no such memory.

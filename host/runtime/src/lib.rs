@@ -23,6 +23,7 @@ pub mod portable;
 mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
+mod written;
 
 pub use backend::{
     Backend, BackendError, ChunkPlace, DeviceFloats, HostNode, ResidentSession, Session, SessionSpec, SummingSession,
@@ -32,6 +33,7 @@ pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]
 pub use library::suggest;
 pub use operators::Operators;
+pub use written::{WrittenOutput, WrittenSession};
 
 /// Runtime to open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

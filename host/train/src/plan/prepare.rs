@@ -64,7 +64,7 @@ impl<'a> RunInputs<'a> {
         let mut of_run = source.clone();
         // Features that released constants scale are rounded after scaling.
         of_run.data_options.unrounded = config.normalize_private.is_some();
-        let read = read(&of_run)?;
+        let read = read(&of_run, Some(config.backend))?;
         check_label_scale(&read.model, &source.data_options, &read.data)?;
         Ok(Self { source, read })
     }
@@ -95,9 +95,13 @@ impl<'a> RunInputs<'a> {
     /// Those of [`prepare`].
     pub fn prepare(self, mut config: TrainConfig) -> Result<Run, TrainError> {
         let Self { source, read } = self;
-        let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read;
+        let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, opaque, grad, derive, data } =
+            read;
         check_config(source, &config)?;
-        let (frozen, rest) = frozen(&graph, &derive, &config)?.unzip();
+        let (frozen, rest) = frozen(&graph, &derive, &config, opaque.is_some())?.unzip();
+        if opaque.is_some() {
+            config.cache_frozen.get_or_insert(u64::MAX);
+        }
         let differentiated = rest.as_ref().unwrap_or(&graph);
         let clipped = clipped(differentiated, &source.derive, &config)?;
         let grad = match (whole(differentiated, &source.derive, &config)?, &rest) {
@@ -141,7 +145,7 @@ impl<'a> RunInputs<'a> {
             held_out,
             price,
             warnings,
-            frozen: frozen.map(Arc::new),
+            frozen: opaque.into_iter().chain(frozen).map(Arc::new).collect(),
             normalize: None,
             data_digest: None,
         };

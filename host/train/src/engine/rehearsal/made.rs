@@ -59,11 +59,29 @@ pub(crate) enum Made {
     I64(Vec<i64>),
 }
 
+impl From<TensorRef<'_>> for Made {
+    fn from(values: TensorRef<'_>) -> Self {
+        match values {
+            TensorRef::F32(values) => Self::F32(values.to_vec()),
+            TensorRef::I64(values) => Self::I64(values.to_vec()),
+        }
+    }
+}
+
 impl Made {
     pub(crate) fn input(&self) -> TensorRef<'_> {
         match self {
             Self::F32(values) => TensorRef::F32(values),
             Self::I64(values) => TensorRef::I64(values),
+        }
+    }
+
+    /// Returns `count` rows of `width` values, starting at row `first`.
+    pub(crate) fn rows(&self, first: usize, count: usize, width: usize) -> TensorRef<'_> {
+        let range = first * width..(first + count) * width;
+        match self {
+            Self::F32(values) => TensorRef::F32(&values[range]),
+            Self::I64(values) => TensorRef::I64(&values[range]),
         }
     }
 
