@@ -3,7 +3,6 @@
 
 use super::inputs::Inputs;
 use super::operators::Operators;
-use super::written::WrittenSession;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
@@ -142,6 +141,27 @@ pub trait Session: Send {
     fn run_kept(&mut self, inputs: Inputs<'_>, read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
         self.run(&inputs.all(), read)
     }
+}
+
+/// Model of one sample, loaded as it is written.
+pub trait WrittenSession: Send {
+    /// Runs the model on one sample. `inputs` are in the order of the specifications given to
+    /// [`Backend::load_written`]. Returns the outputs in the model's order. `None` is an
+    /// output that is not a float32 tensor.
+    ///
+    /// # Errors
+    ///
+    /// The runtime fails on this sample.
+    fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Option<WrittenOutput>>, BackendError>;
+}
+
+/// Output of a model that runs as it is written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WrittenOutput {
+    /// Shape for this sample.
+    pub shape: Vec<usize>,
+    /// Values in row-major order.
+    pub values: Vec<f32>,
 }
 
 /// Loaded model whose last outputs are summed over the chunks of a step.

@@ -23,17 +23,15 @@ pub mod portable;
 mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
-mod written;
 
 pub use backend::{
     Backend, BackendError, ChunkPlace, DeviceFloats, HostNode, ResidentSession, Session, SessionSpec, SummingSession,
-    TF32_OVERRIDE,
+    TF32_OVERRIDE, WrittenOutput, WrittenSession,
 };
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]
 pub use library::suggest;
 pub use operators::Operators;
-pub use written::{WrittenOutput, WrittenSession};
 
 /// Runtime to open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -6,15 +6,15 @@
 //! tract's optimizer has many rewrite rules. One of them silently gave wrong gradients. It drops a broadcast before a
 //! matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would detect another fault.
 
+mod load;
 mod written;
 
-use super::backend::{Backend, BackendError, Session, SessionSpec, bound_shape, check_inputs};
+use super::backend::{Backend, BackendError, Session, SessionSpec, WrittenSession, bound_shape, check_inputs};
 use super::bind::bind;
-use super::written::WrittenSession;
 use damper_onnx::graph::DType;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TensorRef, TensorSpec, lower_custom};
-use prost::Message as _;
+use load::{Form, one_line, runnable};
 use std::sync::Arc;
 use tract_onnx::prelude::*;
 use written::TractWritten;
@@ -125,24 +125,6 @@ const OFF: f64 = 1e-2;
 /// is zero up to rounding.
 const NOISE: f64 = 1e-5;
 
-/// Form of the graph to run.
-#[derive(Clone, Copy)]
-enum Form {
-    Optimised,
-    AsWritten,
-}
-
-/// Loads `model` in this form. tract has its own types for the messages of the file.
-fn runnable(model: &ModelProto, form: Form) -> TractResult<Arc<TypedRunnableModel>> {
-    let model = tract_onnx::pb::ModelProto::decode(&model.encode_to_vec()[..])?;
-    let parsed = tract_onnx::onnx().with_ignore_output_shapes(true).parse(&model, None)?;
-    let model = match form {
-        Form::Optimised => parsed.model.into_optimized(),
-        Form::AsWritten => parsed.model.into_typed(),
-    }?;
-    model.into_runnable()
-}
-
 struct TractSession {
     state: TypedSimpleState,
     plan: SessionSpec,
@@ -214,18 +196,6 @@ impl Session for TractSession {
         read(&slices);
         Ok(())
     }
-}
-
-/// Chain of causes on one line, outermost first. The outermost cause names the node.
-fn one_line(error: &TractError) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause.to_string().replace('\n', " "));
-    }
-    text
 }
 
 #[cfg(test)]

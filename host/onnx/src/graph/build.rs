@@ -10,7 +10,7 @@ mod picks;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
-use super::opaque::advised;
+use super::opaque::advice::advised;
 use super::parameter::{self, Decisions};
 use super::shape::norm::batch_of_weight;
 use super::standard::{self, Flow, Standard};

@@ -8,17 +8,18 @@
 //! The rest is the network for a batch of one sample. If its rules accept a larger batch, each sample's result is that
 //! of a batch of one. So any axis of extent 1 may be the axis of the samples.
 
-mod advice;
+pub(super) mod advice;
 mod dependence;
+mod operators;
 mod random;
 
 use super::build::{data_inputs, decided};
 use super::node::Shaped;
-use super::{Graph, GraphError, GraphOptions, Support, standard, support};
+use super::{Graph, GraphError, GraphOptions, standard};
 use crate::pb::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{DType, Dim, Extent, TensorSpec, make_attr_ints, make_node, make_value_info};
-pub(super) use advice::advised;
 use dependence::{Dependence, Trained, names_read};
+use operators::{has_rule, operator};
 use random::is_refused;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -287,6 +288,12 @@ impl<'a> Border<'a> {
             ..self.graph.clone()
         };
         let mut graph = Graph::from_model(&self.with_graph(graph), &self.trained.options(self.options))?;
+        // A name with `*` or `?` is a pattern that may match others.
+        if let Some(other) = graph.trained().find(|parameter| !self.trained.names.contains(&parameter.name)) {
+            let text =
+                format!("the name of a trained parameter matches that of '{}' as a pattern; rename it", other.name);
+            return Err(GraphError::Model(text));
+        }
         graph.warnings = self.notes.iter().chain(&self.trained.warnings).cloned().collect();
         for parameter in &mut graph.parameters {
             if let Some(reason) = self.trained.reasons.get(&parameter.name) {
@@ -341,19 +348,6 @@ fn spec(name: String, dtype: DType, shape: &[usize], axis: usize) -> TensorSpec 
 fn declared(spec: &TensorSpec, batch: Extent) -> ValueInfoProto {
     let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { Extent::Fixed(*extent) } else { batch };
     make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
-}
-
-/// Returns true if the operator has a rule, which may still refuse the node.
-fn has_rule(node: &NodeProto) -> bool {
-    support(&node.domain, &node.op_type) == Support::Ruled
-}
-
-/// Name of the operator, with its domain if that is not the standard domain.
-fn operator(node: &NodeProto) -> String {
-    match node.domain.as_str() {
-        "" | "ai.onnx" => node.op_type.clone(),
-        domain => format!("{domain}.{}", node.op_type),
-    }
 }
 
 fn of_error(error: &GraphError) -> Option<String> {

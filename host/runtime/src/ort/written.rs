@@ -1,7 +1,6 @@
 //! Session of a model as its file has it: without custom operators, bound shapes or rewrites.
 
-use super::super::backend::{BackendError, bound_shape};
-use super::super::written::{WrittenOutput, WrittenSession};
+use super::super::backend::{BackendError, WrittenOutput, WrittenSession, bound_shape};
 use super::errors::one_line;
 use damper_onnx::{TensorRef, TensorSpec};
 use ort::session::SessionInputValue;

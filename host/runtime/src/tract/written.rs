@@ -1,8 +1,7 @@
 //! Session of a model as its file has it.
 
-use super::super::backend::{BackendError, bound_shape};
-use super::super::written::{WrittenOutput, WrittenSession};
-use super::{Form, one_line, runnable};
+use super::super::backend::{BackendError, WrittenOutput, WrittenSession, bound_shape};
+use super::load::{Form, one_line, runnable};
 use damper_onnx::pb::{GraphProto, ModelProto};
 use damper_onnx::{TensorRef, TensorSpec};
 use tract_onnx::prelude::*;

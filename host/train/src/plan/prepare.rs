@@ -78,13 +78,17 @@ impl<'a> RunInputs<'a> {
     /// Returns the facts about the network that determine defaults.
     #[must_use]
     pub fn network(&self) -> NetworkFacts {
-        let ModelAndData { model, adapted, graph, grad, .. } = &self.read;
+        let ModelAndData { model, adapted, graph, opaque, grad, .. } = &self.read;
         let model = adapted.as_ref().map_or(model, |adapted| &adapted.model);
         let trained = graph.parameters.iter().filter(|parameter| parameter.trained);
         NetworkFacts {
             params: ParamLayout::new(grad).dim(),
             fan_in: init::fan_in(model, trained.map(|one| (one.name.as_str(), one.initial.shape.as_slice()))),
-            takes_integers: grad.inputs.iter().any(|input| matches!(input.dtype, DType::I64 | DType::I32)),
+            takes_integers: opaque
+                .as_ref()
+                .map_or(&grad.inputs, |part| &part.inputs)
+                .iter()
+                .any(|input| matches!(input.dtype, DType::I64 | DType::I32)),
         }
     }
 

@@ -89,6 +89,11 @@ impl Run {
         self.data.train.held().is_some()
     }
 
+    /// Returns true if the frozen part has operators without a rule, so that it runs on one sample at a time.
+    pub fn has_opaque_part(&self) -> bool {
+        self.frozen.iter().any(|part| part.is_opaque)
+    }
+
     /// Number of workers.
     pub fn threads(&self) -> usize {
         worker::threads(self.config.workers)

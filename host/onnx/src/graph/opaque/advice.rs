@@ -3,7 +3,7 @@
 use super::super::parameter::glob;
 use super::super::{GraphError, GraphOptions, parameter};
 use super::dependence::{Dependence, Trained, is_in, names_read};
-use super::has_rule;
+use super::operators::has_rule;
 use super::random::is_random;
 use crate::pb::{GraphProto, NodeProto};
 use std::collections::HashSet;

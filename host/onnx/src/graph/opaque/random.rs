@@ -1,7 +1,7 @@
 //! Operators whose result is not a function of their inputs alone. The frozen part may have none.
 
 use super::super::{GraphError, refused};
-use super::operator;
+use super::operators::operator;
 use crate::pb::{GraphProto, NodeProto};
 use crate::scopes::inner;
 use crate::{TensorData, attr_int, attr_tensor, decode_tensor};

@@ -59,15 +59,6 @@ pub(crate) enum Made {
     I64(Vec<i64>),
 }
 
-impl From<TensorRef<'_>> for Made {
-    fn from(values: TensorRef<'_>) -> Self {
-        match values {
-            TensorRef::F32(values) => Self::F32(values.to_vec()),
-            TensorRef::I64(values) => Self::I64(values.to_vec()),
-        }
-    }
-}
-
 impl Made {
     pub(crate) fn input(&self) -> TensorRef<'_> {
         match self {
@@ -76,9 +67,18 @@ impl Made {
         }
     }
 
-    /// Returns `count` rows of `width` values, starting at row `first`.
-    pub(crate) fn rows(&self, first: usize, count: usize, width: usize) -> TensorRef<'_> {
-        let range = first * width..(first + count) * width;
+    /// Returns these rows of `width` values.
+    pub(crate) fn select(&self, rows: impl Iterator<Item = usize>, width: usize) -> Made {
+        let ranges = rows.map(|row| row * width..(row + 1) * width);
+        match self {
+            Self::F32(values) => Self::F32(ranges.flat_map(|range| values[range].iter().copied()).collect()),
+            Self::I64(values) => Self::I64(ranges.flat_map(|range| values[range].iter().copied()).collect()),
+        }
+    }
+
+    /// Returns row `row` of `width` values.
+    pub(crate) fn row(&self, row: usize, width: usize) -> TensorRef<'_> {
+        let range = row * width..(row + 1) * width;
         match self {
             Self::F32(values) => TensorRef::F32(&values[range]),
             Self::I64(values) => TensorRef::I64(&values[range]),

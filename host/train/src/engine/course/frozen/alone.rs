@@ -14,6 +14,9 @@ use damper_grad::FrozenPart;
 use damper_onnx::TensorRef;
 use damper_runtime::{Backend, SessionSpec, WrittenOutput, WrittenSession};
 
+/// Maximum number of synthetic samples.
+const SAMPLES: usize = 4;
+
 /// Loads the part.
 pub(super) fn load(part: &FrozenPart, backend: &dyn Backend) -> Result<Box<dyn WrittenSession>, TrainError> {
     Ok(backend.load_written(&part.model, &part.inputs, 1)?)
@@ -54,13 +57,13 @@ pub(super) fn rehearse(
     rows: usize,
     backend: &dyn Backend,
 ) -> Result<(Vec<Made>, Vec<Made>), TrainError> {
-    // At least two, to test one after the other.
-    let count = rows.max(2);
+    // At least two, to test one after the other. Later rows repeat them.
+    let count = rows.clamp(2, SAMPLES);
     let of = |batch| SessionSpec { batch, threads: 1, inputs: part.inputs.clone(), outputs: part.stored.clone() };
     let made = made_up_data(&of(count));
     let widths: Vec<usize> = part.inputs.iter().map(|spec| spec.elements(1)).collect();
     let sample = |row: usize| -> Vec<TensorRef<'_>> {
-        made.iter().zip(&widths).map(|(made, width)| made.rows(row, 1, *width)).collect()
+        made.iter().zip(&widths).map(|(made, width)| made.row(row, *width)).collect()
     };
     self_test(part, backend, &sample(0), of(1))?;
     let mut session = load(part, backend)?;
@@ -82,11 +85,12 @@ pub(super) fn rehearse(
                        state; export the model without it";
         return Err(TrainError::Run(problem.into()));
     }
+    let repeated = |row: usize| row % count;
     let of_output =
-        |at: usize| Made::F32(values[..rows].iter().flat_map(|values| values[at].iter().copied()).collect());
+        |at: usize| Made::F32((0..rows).flat_map(|row| values[repeated(row)][at].iter().copied()).collect());
     let stored = (0..part.stored.len()).map(of_output).collect();
-    let inputs = made.iter().zip(&widths).map(|(made, width)| made.rows(0, rows, *width).into());
-    let inputs: Vec<Made> = inputs.collect();
+    let of_input = |(made, width): (&Made, &usize)| made.select((0..rows).map(repeated), *width);
+    let inputs = made.iter().zip(&widths).map(of_input).collect();
     Ok((inputs, stored))
 }
 
