@@ -314,7 +314,8 @@ impl<'a> Border<'a> {
 
     fn part(&self, values: &[(&String, usize)], error: &GraphError) -> Result<OpaquePart, GraphError> {
         let names: Vec<String> = values.iter().map(|(name, _)| (*name).clone()).collect();
-        let model = self.model(&names)?;
+        let stored = self.stored(values);
+        let model = samples_first(self.model(&names)?, values, &stored);
         let (_, _, read) = self.rest();
         let read = (0..self.inputs.len()).filter(|at| read.contains(self.inputs[*at].name.as_str())).collect();
         let nodes = model.graph.as_ref().map_or(&[][..], |graph| &graph.node);
@@ -330,8 +331,23 @@ impl<'a> Border<'a> {
             quoted.join(", "),
             operators.join(", ")
         );
-        Ok(OpaquePart { model, inputs: self.inputs.clone(), outputs: self.stored(values), read, note })
+        Ok(OpaquePart { model, inputs: self.inputs.clone(), outputs: stored, read, note })
     }
+}
+
+/// Moves the samples of the outputs of `model` from these axes to the front, under the names of `stored`.
+fn samples_first(mut model: ModelProto, values: &[(&String, usize)], stored: &[TensorSpec]) -> ModelProto {
+    let Some(graph) = model.graph.as_mut() else { return model };
+    for (output, ((name, axis), spec)) in graph.output.iter_mut().zip(values.iter().zip(stored)) {
+        if *axis != 0 {
+            let others = (0..spec.shape.len() as i64).filter(|at| *at != *axis as i64);
+            let perm: Vec<i64> = std::iter::once(*axis as i64).chain(others).collect();
+            let perm = make_attr_ints("perm", &perm);
+            graph.node.push(make_node("Transpose", &spec.name, &[name], &[&spec.name], vec![perm]));
+            output.name.clone_from(&spec.name);
+        }
+    }
+    model
 }
 
 /// Axes of extent 1.

@@ -39,10 +39,7 @@ pub(super) fn compute(
 fn as_stored(part: &FrozenPart, outputs: Vec<Option<WrittenOutput>>) -> Option<Vec<Vec<f32>>> {
     let stored = part.stored.iter().zip(outputs).map(|(spec, output)| {
         let output = output?;
-        // The axis of the sample has the extent 1 and may be any axis.
-        let is_rest =
-            |at: usize| output.shape[at] == 1 && [&output.shape[..at], &output.shape[at + 1..]].concat() == fixed(spec);
-        (0..output.shape.len()).any(is_rest).then_some(output.values)
+        (output.shape == [&[1], &fixed(spec)[..]].concat()).then_some(output.values)
     });
     stored.collect()
 }
