@@ -314,7 +314,7 @@ fn failed_contributions_leave_noise_alone() {
         data_options: Default::default(),
     };
     source.data_options.train_size = Some(24);
-    let read = read(&source).unwrap();
+    let read = read(&source, None).unwrap();
     let users = Users::one(24);
     let options =
         GradientOptions { physical_batch: NonZeroUsize::new(1), memory: 1 << 28, workers: NonZeroUsize::new(1) };

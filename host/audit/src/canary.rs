@@ -27,7 +27,7 @@ pub use made::Canaries;
 
 use super::bound::{MOST_GUESSES, lower_bound};
 use super::sum_probe::{Account, Driven, Order};
-use super::{Claim, VERSION, check_sampler};
+use super::{Claim, VERSION, check_rules, check_sampler};
 use damper_onnx::SettingError;
 use damper_runtime::open;
 use damper_train::inside::generator::{self, RunGenerator};
@@ -175,6 +175,7 @@ pub fn canary(
     options: CanaryOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
+    check_rules(run)?;
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
     let generator = generator::fresh(options.seed)?;

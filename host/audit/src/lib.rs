@@ -90,6 +90,16 @@ pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
     Ok(())
 }
 
+/// Rejects a run whose frozen part has operators without a rule. Audits replay whole networks.
+pub(crate) fn check_rules(run: &Run) -> Result<(), TrainError> {
+    if run.has_opaque_part() {
+        let problem = "the frozen part has operators without a rule, and audits replay whole networks; audit a network in which every operator \
+                       has a rule, because the mechanism is the same";
+        return Err(TrainError::Run(problem.into()));
+    }
+    Ok(())
+}
+
 /// Rejects a run that `neighbours` and `canary` cannot replay, and a run without a privacy claim.
 ///
 /// They cannot replay draws that depend on the number of samples, or a release before the first step.

@@ -42,7 +42,7 @@ mod tests_of;
 pub use auditor::{CourseRecord, PRECISION};
 pub use tests_of::{ERROR_RATE, Finding};
 
-use super::{Claim, VERSION, check_claim};
+use super::{Claim, VERSION, check_claim, check_rules};
 use across::Across;
 use auditor::Auditor;
 use damper_onnx::SettingError;
@@ -99,6 +99,7 @@ pub fn mechanism(
     options: MechanismOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<MechanismAudit, TrainError> {
+    check_rules(run)?;
     check_claim(&run.config)?;
     let MechanismOptions { precision, seed } = options;
     if !(0.001..=0.5).contains(&precision) {

@@ -30,7 +30,7 @@ mod law;
 pub use case::{Change, Made};
 
 use super::sum_probe::{Account, Driven, Order};
-use super::{Claim, VERSION, check_sampler, seed_or_drawn};
+use super::{Claim, VERSION, check_rules, check_sampler, seed_or_drawn};
 use case::Case;
 use damper_core::numerics::digest::Digest;
 use damper_core::numerics::reduce::sum_of_squares;
@@ -137,6 +137,7 @@ pub fn neighbours(
     options: NeighbourOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<NeighbourAudit, TrainError> {
+    check_rules(run)?;
     check_sampler(&run.config)?;
     let steps = options.steps.clamp(1, run.price.terms.steps);
     let chosen = Chosen::new(run, steps, options.seed)?;

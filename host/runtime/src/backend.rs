@@ -57,6 +57,22 @@ pub trait Backend {
     /// message names the runtime and its reason, and the node if the runtime names it.
     fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
 
+    /// Loads `model`, of one sample, as it is written. It may have any operator of the runtime. The session takes the
+    /// values of `inputs`, of which the model may declare fewer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime lacks an operator, or rejects the model.
+    fn load_written(
+        &self,
+        _model: &ModelProto,
+        _inputs: &[TensorSpec],
+        _threads: usize,
+    ) -> Result<Box<dyn WrittenSession>, BackendError> {
+        let name = self.name();
+        Err(BackendError(format!("backend {name} has only operators with a rule; use `backend` ort")))
+    }
+
     /// Loads a session that accumulates the outputs from `first` on over the runs of a step, in device memory. Returns
     /// `None` if the backend has no such memory.
     ///
@@ -125,6 +141,27 @@ pub trait Session: Send {
     fn run_kept(&mut self, inputs: Inputs<'_>, read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
         self.run(&inputs.all(), read)
     }
+}
+
+/// Model of one sample, loaded as it is written.
+pub trait WrittenSession: Send {
+    /// Runs the model on one sample. `inputs` are in the order of the specifications given to
+    /// [`Backend::load_written`]. Returns the outputs in the model's order. `None` is an
+    /// output that is not a float32 tensor.
+    ///
+    /// # Errors
+    ///
+    /// The runtime fails on this sample.
+    fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Option<WrittenOutput>>, BackendError>;
+}
+
+/// Output of a model that runs as it is written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WrittenOutput {
+    /// Shape for this sample.
+    pub shape: Vec<usize>,
+    /// Values in row-major order.
+    pub values: Vec<f32>,
 }
 
 /// Loaded model whose last outputs are summed over the chunks of a step.

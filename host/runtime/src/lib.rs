@@ -26,7 +26,7 @@ pub mod tract;
 
 pub use backend::{
     Backend, BackendError, ChunkPlace, DeviceFloats, HostNode, ResidentSession, Session, SessionSpec, SummingSession,
-    TF32_OVERRIDE,
+    TF32_OVERRIDE, WrittenOutput, WrittenSession,
 };
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]

@@ -37,14 +37,15 @@ mod tanh_grad;
 mod tensors;
 #[cfg(test)]
 mod testing;
+mod written;
 
 use super::bind::bind;
 use super::{
     Backend, BackendError, HostNode, Operators, ResidentSession, Session, SessionSpec, SummingSession, TF32_OVERRIDE,
-    library,
+    WrittenSession, library,
 };
 use bound::BoundSession;
-use damper_onnx::{AGAIN, lower_custom, make_pads_symmetric, pb};
+use damper_onnx::{AGAIN, TensorSpec, lower_custom, make_pads_symmetric, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -57,6 +58,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use summing::Summing;
+use written::OrtWritten;
 
 /// Library in use and its environment.
 #[derive(Clone)]
@@ -292,6 +294,17 @@ impl Backend for Ort {
             return Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?));
         }
         self.with_own(model, plan)
+    }
+
+    fn load_written(
+        &self,
+        model: &pb::ModelProto,
+        inputs: &[TensorSpec],
+        threads: usize,
+    ) -> Result<Box<dyn WrittenSession>, BackendError> {
+        let session = self.builder(threads)?.commit_from_memory(&model.encode_to_vec());
+        let session = session.map_err(|error| self.failed("cannot run the frozen part", &error))?;
+        Ok(Box::new(OrtWritten::new(session, inputs)))
     }
 
     fn load_summing(

@@ -6,14 +6,18 @@
 //! tract's optimizer has many rewrite rules. One of them silently gave wrong gradients. It drops a broadcast before a
 //! matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would detect another fault.
 
-use super::backend::{Backend, BackendError, Session, SessionSpec, bound_shape, check_inputs};
+mod load;
+mod written;
+
+use super::backend::{Backend, BackendError, Session, SessionSpec, WrittenSession, bound_shape, check_inputs};
 use super::bind::bind;
 use damper_onnx::graph::DType;
 use damper_onnx::pb::ModelProto;
-use damper_onnx::{TensorRef, lower_custom};
-use prost::Message as _;
+use damper_onnx::{TensorRef, TensorSpec, lower_custom};
+use load::{Form, one_line, runnable};
 use std::sync::Arc;
 use tract_onnx::prelude::*;
+use written::TractWritten;
 
 /// Version compiled in. tract does not expose it. A test compares it with the lock file.
 const VERSION: &str = "0.23.9";
@@ -57,6 +61,15 @@ impl Backend for Tract {
 
     fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(TractSession::new(model, plan, Form::Optimised)?))
+    }
+
+    fn load_written(
+        &self,
+        model: &ModelProto,
+        inputs: &[TensorSpec],
+        _threads: usize,
+    ) -> Result<Box<dyn WrittenSession>, BackendError> {
+        Ok(Box::new(TractWritten::new(model, inputs)?))
     }
 
     /// Compares the optimised graph with the graph as written.
@@ -112,13 +125,6 @@ const OFF: f64 = 1e-2;
 /// is zero up to rounding.
 const NOISE: f64 = 1e-5;
 
-/// Form of the graph to run.
-#[derive(Clone, Copy)]
-enum Form {
-    Optimised,
-    AsWritten,
-}
-
 struct TractSession {
     state: TypedSimpleState,
     plan: SessionSpec,
@@ -129,21 +135,10 @@ struct TractSession {
 
 impl TractSession {
     fn new(model: &ModelProto, plan: &SessionSpec, form: Form) -> Result<Self, BackendError> {
-        // tract has its own types for the same messages.
         let mut model = bind(model, plan)?;
         lower_custom(&mut model, |_| false);
-        let model = tract_onnx::pb::ModelProto::decode(&model.encode_to_vec()[..])
-            .map_err(|error| BackendError(format!("tract cannot read the model: {error}")))?;
         let refused = |error: TractError| BackendError(format!("tract cannot run the model: {}", one_line(&error)));
-        let runnable = tract_onnx::onnx()
-            .with_ignore_output_shapes(true)
-            .parse(&model, None)
-            .and_then(|parsed| match form {
-                Form::Optimised => parsed.model.into_optimized(),
-                Form::AsWritten => parsed.model.into_typed(),
-            })
-            .and_then(|model| model.into_runnable())
-            .map_err(refused)?;
+        let runnable = runnable(&model, form).map_err(refused)?;
         let inputs = plan
             .inputs
             .iter()
@@ -201,18 +196,6 @@ impl Session for TractSession {
         read(&slices);
         Ok(())
     }
-}
-
-/// Chain of causes on one line, outermost first. The outermost cause names the node.
-fn one_line(error: &TractError) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause.to_string().replace('\n', " "));
-    }
-    text
 }
 
 #[cfg(test)]

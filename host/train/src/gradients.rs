@@ -3,11 +3,12 @@
 
 mod archive;
 
+use crate::engine::frozen;
 use crate::engine::rehearsal::self_test;
 use crate::engine::worker::{ChunkRows, ExactGradients, OUTPUTS, Sessions, threads};
 use crate::plan::graphs::{initial, physical_batch};
 use crate::state::files::{Access, AtomicFile, FileError};
-use crate::{ModelAndData, TrainError};
+use crate::{ModelAndData, Progress, TrainError};
 use archive::Archive;
 use damper_data::chunks;
 use damper_onnx::{Dim, TensorSpec};
@@ -52,9 +53,13 @@ pub fn write(
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool, TrainError> {
     let ModelAndData { graph, grad, data, .. } = read;
-    let split = &data.train;
+    let computed = match frozen::of_opaque(read, backend, options.workers, &mut StopsIf(is_stopped)) {
+        Err(TrainError::Stopped) => return Ok(false),
+        computed => computed?,
+    };
+    let split = computed.as_ref().unwrap_or(&data.train);
     let params = initial(graph, grad);
-    let mut sessions = sessions(read, backend, options, &params)?;
+    let mut sessions = Sessions { split, ..sessions(read, backend, options, &params)? };
     let count = u32::try_from(split.len()).map_err(|_| TrainError::Run("more samples than 2^32; give fewer".into()))?;
     let samples: Vec<u32> = (0..count).collect();
     let chunks: Vec<_> = chunks(&samples, sessions.rows).collect();
@@ -112,6 +117,15 @@ fn arrays(parameters: &[TensorSpec], samples: usize) -> impl Iterator<Item = (St
         (format!("grad/{}", spec.name), shape.collect())
     };
     parameters.iter().map(of_parameter).chain([(LOSS.to_owned(), vec![samples])])
+}
+
+/// Asks only whether the work must stop.
+struct StopsIf<'a>(&'a (dyn Fn() -> bool + Sync));
+
+impl Progress for StopsIf<'_> {
+    fn stop(&mut self) -> bool {
+        (self.0)()
+    }
 }
 
 /// The reason why the chunks end early.

@@ -16,7 +16,7 @@ use super::assemble::{model_of, spec, with_inputs};
 use super::{Point, depends_on_trained, emit_forward};
 use border::{turn_inputs, turn_outputs};
 use damper_onnx::TensorSpec;
-use damper_onnx::graph::{DType, Graph, Origin, ValueId};
+use damper_onnx::graph::{DType, Graph, OpaquePart, Origin, ValueId};
 use damper_onnx::pb::ModelProto;
 use std::collections::BTreeSet;
 
@@ -33,6 +33,15 @@ pub struct FrozenPart {
     pub read: Vec<usize>,
     /// Cost of a run.
     pub cost: Cost,
+    /// True if some operators have no rule. The model then runs as it is written, on one sample at a time.
+    pub is_opaque: bool,
+}
+
+impl From<OpaquePart> for FrozenPart {
+    fn from(part: OpaquePart) -> Self {
+        let OpaquePart { model, inputs, outputs: stored, read, .. } = part;
+        Self { model, inputs, stored, read, cost: Cost::default(), is_opaque: true }
+    }
 }
 
 impl FrozenPart {
@@ -52,7 +61,7 @@ impl FrozenPart {
         turn_inputs(&mut rest);
         turn_outputs(&mut part);
         let (model, [inputs, stored], cost) = forward_model(&part);
-        Some((Self { model, inputs, stored, read, cost }, rest))
+        Some((Self { model, inputs, stored, read, cost, is_opaque: false }, rest))
     }
 
     /// Bytes of a sample's stored values.

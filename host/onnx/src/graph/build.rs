@@ -10,6 +10,8 @@ mod picks;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
+use super::opaque::advice::advised;
+use super::parameter::{self, Decisions};
 use super::shape::norm::batch_of_weight;
 use super::standard::{self, Flow, Standard};
 use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
@@ -27,9 +29,22 @@ impl Graph {
     /// # Errors
     /// [`GraphError`]: the node, input, initializer or option at fault, and the fix.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
-        let (_, outcome) = flat(model, options)?;
-        outcome
+        let (graph, outcome) = flat(model, options)?;
+        outcome.map_err(|error| advised(error, &graph, options))
     }
+}
+
+/// `model` in the form that the rules support, reduced to the required output, with the decisions on its initializers.
+pub(super) fn decided(model: &ModelProto, options: &GraphOptions) -> Result<(GraphProto, Decisions), GraphError> {
+    let part = options.output.as_ref().and_then(|output| with_output(model, output));
+    let (graph, _) = flat_of(part.as_ref().unwrap_or(model), options)?;
+    let decisions = parameter::decide(&graph, options)?;
+    Ok((graph, decisions))
+}
+
+/// Name, type and one-sample shape of each data input of `graph`, and the batch size if the export fixed it.
+pub(super) fn data_inputs(graph: &GraphProto, options: &GraphOptions) -> Result<inputs::Inputs, GraphError> {
+    inputs::read(graph, options)
 }
 
 /// `model` in the form that the rules support, with statically known branches and loops inlined, and its graph.

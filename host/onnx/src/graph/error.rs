@@ -55,6 +55,14 @@ pub enum GraphError {
         /// Inputs of the node.
         feeds: String,
     },
+    /// The same error, in a model whose last layers can be trained alone.
+    #[error("{error}, or train only the layers after it, with {only}")]
+    PartlyTrainable {
+        /// Error of the node.
+        error: Box<GraphError>,
+        /// Settings that train the layers after it.
+        only: String,
+    },
     /// Node that no runtime would accept, or attribute without a rule.
     #[error("node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again")]
     Invalid {

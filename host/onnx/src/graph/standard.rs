@@ -63,6 +63,26 @@ pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Sta
             OPSETS.end()
         )));
     }
+    let mut graph = named(model, options)?;
+    upgrade::upgrade(&mut graph, written)?;
+    let notes = bind::bind(&mut graph, options)?;
+    let opset = if written < 13 { UPGRADED } else { written.min(NEWEST_RULES) };
+    Ok(Standard { graph, opset, notes })
+}
+
+/// Returns `model` with bound inputs and each tied weight once, and its nodes as they are written. The second value has
+/// a line for each note on an input.
+///
+/// # Errors
+/// [`GraphError`] if a tie or an input value is invalid.
+pub(super) fn bound(model: &ModelProto, options: &GraphOptions) -> Result<(GraphProto, Vec<String>), GraphError> {
+    let mut graph = named(model, options)?;
+    let notes = bind::bind(&mut graph, options)?;
+    Ok((graph, notes))
+}
+
+/// Graph of `model` with each tied weight once, weights as initializers, and a name for every node.
+fn named(model: &ModelProto, options: &GraphOptions) -> Result<GraphProto, GraphError> {
     let mut graph =
         model.graph.clone().ok_or_else(|| GraphError::Model("the model has no graph; export it again".into()))?;
     hoist_weights(&mut graph, false);
@@ -73,8 +93,5 @@ pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Sta
         graph = tied;
     }
     unique_names(&mut graph);
-    upgrade::upgrade(&mut graph, written)?;
-    let notes = bind::bind(&mut graph, options)?;
-    let opset = if written < 13 { UPGRADED } else { written.min(NEWEST_RULES) };
-    Ok(Standard { graph, opset, notes })
+    Ok(graph)
 }

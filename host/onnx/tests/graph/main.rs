@@ -9,6 +9,7 @@ mod hostile;
 mod layout;
 mod lora;
 mod mixing;
+mod opaque;
 mod parameters;
 mod refusals;
 mod shapes;

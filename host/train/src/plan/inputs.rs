@@ -2,10 +2,11 @@
 
 use crate::TrainError;
 use damper_data::{InputShape, LabelKind};
-use damper_grad::{DeriveOptions, GradGraph, Loss};
+use damper_grad::{DeriveOptions, FrozenPart, GradGraph, Loss};
 use damper_onnx::graph::{Graph, TensorData, Value, ValueId};
+use damper_onnx::pb::{GraphProto, TensorProto};
 use damper_onnx::{Dim, SettingError, TensorSpec, attr_int};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Returns the output that feeds the loss: the requested output, otherwise the only output of the model.
 pub(super) fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainError> {
@@ -55,6 +56,38 @@ pub(super) fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
         dtype: spec.dtype,
         rows: input.and_then(|input| rows_looked_up(graph, *input)),
     }
+}
+
+/// Returns the shape that the data set must provide for an input of a network whose frozen part is `part`.
+pub(super) fn opaque_input_shape(spec: &TensorSpec, part: &FrozenPart, graph: &Graph) -> InputShape {
+    let of_rest = input_shape(spec, graph);
+    let of_part = part.model.graph.as_ref().and_then(|graph| table_rows(graph, &spec.name));
+    InputShape { rows: of_rest.rows.into_iter().chain(of_part).min(), ..of_rest }
+}
+
+/// Returns the row count of the smallest stored matrix in which the nodes of `graph` look up the input `name`.
+fn table_rows(graph: &GraphProto, name: &str) -> Option<usize> {
+    let mut same = HashSet::from([name]);
+    let mut least: Option<usize> = None;
+    for node in &graph.node {
+        let reads = |slot: usize| node.input.get(slot).is_some_and(|name| same.contains(name.as_str()));
+        // Slots of the indices and of the table.
+        let lookups: &[(usize, usize)] = match &*node.op_type {
+            "Gather" if attr_int(&node.attribute, "axis", 0) == 0 => &[(1, 0)],
+            "EmbedLayerNormalization" => &[(0, 2), (1, 4)],
+            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" if reads(0) => {
+                same.extend(node.output.iter().map(String::as_str));
+                continue;
+            }
+            _ => continue,
+        };
+        for (_, table) in lookups.iter().filter(|(indices, _)| reads(*indices)) {
+            let stored = |tensor: &&TensorProto| node.input.get(*table) == Some(&tensor.name);
+            let rows = graph.initializer.iter().find(stored).and_then(|tensor| tensor.dims.first().copied());
+            least = least.into_iter().chain(rows.and_then(|rows| usize::try_from(rows).ok())).min();
+        }
+    }
+    least
 }
 
 /// Returns the row count of the smallest embedding matrix that `input` indexes, if any. Each index must be below it. If

@@ -64,7 +64,7 @@ impl<'a> RunInputs<'a> {
         let mut of_run = source.clone();
         // Features that released constants scale are rounded after scaling.
         of_run.data_options.unrounded = config.normalize_private.is_some();
-        let read = read(&of_run)?;
+        let read = read(&of_run, Some(config.backend))?;
         check_label_scale(&read.model, &source.data_options, &read.data)?;
         Ok(Self { source, read })
     }
@@ -78,13 +78,17 @@ impl<'a> RunInputs<'a> {
     /// Returns the facts about the network that determine defaults.
     #[must_use]
     pub fn network(&self) -> NetworkFacts {
-        let ModelAndData { model, adapted, graph, grad, .. } = &self.read;
+        let ModelAndData { model, adapted, graph, opaque, grad, .. } = &self.read;
         let model = adapted.as_ref().map_or(model, |adapted| &adapted.model);
         let trained = graph.parameters.iter().filter(|parameter| parameter.trained);
         NetworkFacts {
             params: ParamLayout::new(grad).dim(),
             fan_in: init::fan_in(model, trained.map(|one| (one.name.as_str(), one.initial.shape.as_slice()))),
-            takes_integers: grad.inputs.iter().any(|input| matches!(input.dtype, DType::I64 | DType::I32)),
+            takes_integers: opaque
+                .as_ref()
+                .map_or(&grad.inputs, |part| &part.inputs)
+                .iter()
+                .any(|input| matches!(input.dtype, DType::I64 | DType::I32)),
         }
     }
 
@@ -95,9 +99,13 @@ impl<'a> RunInputs<'a> {
     /// Those of [`prepare`].
     pub fn prepare(self, mut config: TrainConfig) -> Result<Run, TrainError> {
         let Self { source, read } = self;
-        let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read;
+        let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, opaque, grad, derive, data } =
+            read;
         check_config(source, &config)?;
-        let (frozen, rest) = frozen(&graph, &derive, &config)?.unzip();
+        let (frozen, rest) = frozen(&graph, &derive, &config, opaque.is_some())?.unzip();
+        if opaque.is_some() {
+            config.cache_frozen.get_or_insert(u64::MAX);
+        }
         let differentiated = rest.as_ref().unwrap_or(&graph);
         let clipped = clipped(differentiated, &source.derive, &config)?;
         let grad = match (whole(differentiated, &source.derive, &config)?, &rest) {
@@ -141,7 +149,7 @@ impl<'a> RunInputs<'a> {
             held_out,
             price,
             warnings,
-            frozen: frozen.map(Arc::new),
+            frozen: opaque.into_iter().chain(frozen).map(Arc::new).collect(),
             normalize: None,
             data_digest: None,
         };

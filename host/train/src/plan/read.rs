@@ -3,17 +3,19 @@
 use crate::TrainError;
 use crate::outcome::data_names;
 use crate::plan::graphs::as_read;
-use crate::plan::inputs::{input_shape, label_kind, loss_output};
+use crate::plan::inputs::{input_shape, label_kind, loss_output, opaque_input_shape};
+use crate::plan::opaque::{ReadGraph, read_graph};
 use crate::plan::review::review;
 use crate::plan::weights::check_weights;
 use damper_data::{DataOptions, Dataset, load, sample_shapes};
 use damper_edit::init::{self, LoadOptions};
 use damper_edit::lora::{self, Adapted, Lora};
-use damper_grad::{DeriveOptions, GradGraph, derive};
+use damper_grad::{DeriveOptions, FrozenPart, GradGraph, derive};
 use damper_onnx::SettingError;
 use damper_onnx::graph::{Graph, GraphOptions, OpenInput, open_inputs, retie};
 use damper_onnx::label_scale;
 use damper_onnx::pb::ModelProto;
+use damper_runtime::Choice;
 use std::path::PathBuf;
 
 /// Sources of model and data.
@@ -61,11 +63,13 @@ pub(super) struct Network {
     /// The options used to read the model, with sizes taken from the data.
     options: GraphOptions,
     graph: Graph,
+    opaque: Option<FrozenPart>,
     pub(super) grad: GradGraph,
 }
 
-/// Reads and derives the model of `source`, without its data.
-pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
+/// Reads and derives the model of `source`, without its data. `backend` runs a frozen part that has operators without a
+/// rule.
+pub(super) fn network(source: &InputFiles, backend: Option<Choice>) -> Result<Network, TrainError> {
     let mut options = source.graph.clone();
     let (loaded, adapted) = match &source.lora {
         None => (init::load(&source.model, source.of_file)?, None),
@@ -77,13 +81,14 @@ pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
     let init::Loaded { model, init_seed, mut warnings } = loaded;
     warnings.extend(take_sizes(&model, source, &mut options));
     let model = retie(&model, &options)?.into_owned();
-    let graph = match &adapted {
-        None => Graph::from_model(&model, &options)?,
-        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&options))?,
+    let ReadGraph { graph, opaque, note } = match &adapted {
+        None => read_graph(&model, &options, backend)?,
+        Some(adapted) => read_graph(&adapted.model, &adapted.options(&options), backend)?,
     };
+    warnings.extend(note);
     check_weights(&graph, &options)?;
     let grad = derive(&graph, &as_read(&source.derive))?;
-    Ok(Network { model, adapted, warnings, init_seed, options, graph, grad })
+    Ok(Network { model, adapted, warnings, init_seed, options, graph, opaque, grad })
 }
 
 /// Fixes open axes of the model by the shapes of arrays of samples. Returns a line with the sizes, if there are any.
@@ -115,8 +120,11 @@ pub struct ModelAndData {
     /// Warnings about the model, one line each.
     pub warnings: Vec<String>,
     pub(super) init_seed: Option<u64>,
-    /// The network, with the initial values of the trained parameters.
+    /// The network, with the initial values of the trained parameters. Without the frozen part, if that has operators
+    /// without a rule.
     pub graph: Graph,
+    /// The frozen part, if it has operators without a rule. The data are those of the whole network.
+    pub(crate) opaque: Option<FrozenPart>,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
     pub(super) derive: DeriveOptions,
@@ -124,23 +132,30 @@ pub struct ModelAndData {
     pub data: Dataset,
 }
 
-/// Reads the model and the data, checks them, and derives the gradient graph.
+/// Reads the model and the data, checks them, and derives the gradient graph. `backend` runs a frozen part that has
+/// operators without a rule. Without a backend such operators are an error.
 ///
 /// # Errors
 ///
 /// The model or the data is wrong. The message names it and the fix.
-pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
-    let Network { model, mut adapted, mut warnings, init_seed, options, graph, grad } = network(source)?;
+pub fn read(source: &InputFiles, backend: Option<Choice>) -> Result<ModelAndData, TrainError> {
+    let Network { model, mut adapted, mut warnings, init_seed, options, graph, opaque, grad } =
+        network(source, backend)?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
         labels: label_kind(&source.derive, &graph, &grad, output),
-        inputs: grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
+        inputs: match &opaque {
+            None => grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
+            Some(part) => part.inputs.iter().map(|spec| opaque_input_shape(spec, part, &graph)).collect(),
+        },
         names: data_names::known(source.data_options.names.as_ref(), &model)?,
         ..source.data_options.clone()
     };
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
     let (model, of_model) = match &mut adapted {
+        // No rule has proven the batch axis of the frozen part, so the file keeps its batch.
+        _ if opaque.is_some() => (model, damper_grad::warnings(&graph, &derive)),
         None => review(model, &graph, &options, &derive),
         Some(adapted) => {
             // Released models take any batch size, with and without adapters.
@@ -152,7 +167,7 @@ pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
         }
     };
     warnings.extend(of_model);
-    Ok(ModelAndData { model, adapted, warnings, init_seed, graph, grad, derive, data })
+    Ok(ModelAndData { model, adapted, warnings, init_seed, graph, opaque, grad, derive, data })
 }
 
 /// Returns an error if labels are scaled but the model's output is already in another unit.

@@ -52,6 +52,6 @@ impl Run {
         let params = initial(&graph, &grad);
         let (adapted, init_seed) = (None, None);
         let model = Model { onnx: model, adapted, init_seed, graph, grad, clipped, derive, params, physical_batch };
-        Run { model: Arc::new(model), frozen: None, ..self.clone() }.on_data(train, steps)
+        Run { model: Arc::new(model), frozen: vec![], ..self.clone() }.on_data(train, steps)
     }
 }

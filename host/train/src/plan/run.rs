@@ -28,9 +28,9 @@ pub struct Run {
     pub price: Price,
     /// Warnings, for the user who starts the run and for the owner of the data.
     pub warnings: Warnings,
-    /// The part that no trained parameter reaches, if it is computed once. The graphs of `model` then read its values.
-    /// The data are still those of the whole network.
-    pub(crate) frozen: Option<Arc<FrozenPart>>,
+    /// The parts that no trained parameter reaches and that are computed once, each from the values of the one before
+    /// it. The graphs of `model` read the values of the last. The data are still those of the whole network.
+    pub(crate) frozen: Vec<Arc<FrozenPart>>,
     /// Released constants that scale the features when a batch is filled.
     pub(crate) normalize: Option<Normalize>,
     /// The digest of all data as read, if memory has other data: a shard of the training rows, or values of the frozen
@@ -87,6 +87,11 @@ impl Run {
     /// Returns true if memory has only a shard of the training rows.
     pub(crate) fn is_sharded(&self) -> bool {
         self.data.train.held().is_some()
+    }
+
+    /// Returns true if the frozen part has operators without a rule, so that it runs on one sample at a time.
+    pub fn has_opaque_part(&self) -> bool {
+        self.frozen.iter().any(|part| part.is_opaque)
     }
 
     /// Number of workers.

@@ -116,7 +116,7 @@ pub fn plan(
     // The rounding error of correlated noise costs more with more parameters.
     let parameters = match config.noise_correlation {
         NoiseCorrelation::None => 0,
-        _ => ParamLayout::new(&network(source)?.grad).dim(),
+        _ => ParamLayout::new(&network(source, Some(config.backend))?.grad).dim(),
     };
     let Priced { terms, cut, plan, .. } = price(&mut config, samples, parameters)?;
     let metrics = match (config.test_metrics, &plan) {

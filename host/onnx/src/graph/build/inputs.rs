@@ -9,7 +9,8 @@ use crate::SettingError;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::pb::{GraphProto, ValueInfoProto, type_proto};
 
-type Inputs = (Vec<(String, Shaped)>, Option<usize>);
+/// Data inputs, and the batch size that the export fixed.
+pub(in super::super) type Inputs = (Vec<(String, Shaped)>, Option<usize>);
 
 /// Name, type and one-sample shape of each data input, and the batch size if the export fixed it.
 pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs, GraphError> {

@@ -365,7 +365,7 @@ impl Reader<'_> {
                 let source = args.source(model.clone());
                 // With a budget, only charged runs read the data.
                 if self.budget.is_none() && read.insert(format!("{source:?}")) {
-                    let parts = train::read(&source);
+                    let parts = train::read(&source, Some(config.backend));
                     let parts = parts.map_err(|error| self.of_method(method, Failure::in_model(&model, error)))?;
                     if parts.data.test.is_none() {
                         return Err(self.of_method(method, Failure::new(NO_TEST)));

@@ -86,8 +86,9 @@ impl Runner<'_> {
         let samples = match args.samples() {
             Some(samples) => samples,
             None => {
-                let source = &settings[0].source;
-                let read = train::read(source).map_err(|error| Failure::in_model(&source.model, error))?;
+                let Settings { source, config, .. } = &settings[0];
+                let read = train::read(source, Some(config.backend))
+                    .map_err(|error| Failure::in_model(&source.model, error))?;
                 read.data.train.len() as u64
             }
         };

@@ -162,7 +162,8 @@ pub(super) fn read_device(
         data: place.into(),
         data_options: DataOptions { names: Some(names), ..data.options() },
     };
-    let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
+    // The server reads the model too, and has no runtime.
+    let read = read(&source, None).map_err(|error| Failure::in_model(model, error))?;
     if let Some((mean, std)) = read.data.train.label_scale().filter(|scale| *scale != (0.0, 1.0)) {
         return Err(Failure::usage(format!(
             "`scale` {mean},{std}: the server's model cannot undo a scale of labels; write scaled labels, by the same constants on all devices"

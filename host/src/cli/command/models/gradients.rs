@@ -62,11 +62,12 @@ pub(in crate::cli) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
         data: data.source().to_owned(),
         data_options: data.options(),
     };
-    let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
+    let choice = machine.backend()?;
+    let read = read(&source, Some(choice)).map_err(|error| Failure::in_model(model, error))?;
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
     read.data.notes.iter().for_each(|note| say_of_data(note));
     let signals = Signals::listen()?;
-    let backend = open(machine.backend()?)?;
+    let backend = open(choice)?;
     let options =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory(), workers: machine.workers };
     let written = gradients::write(out, &read, backend.as_ref(), &options, &|| signals.code().is_some());

@@ -6,14 +6,15 @@ use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_edit::init::Loaded;
 use damper_grad::{
-    DeriveError, DeriveOptions, GradGraph, GradStrategy, Readout, UNREACHED, derive, has_nonzero_derivative,
-    is_differentiated,
+    DeriveError, DeriveOptions, FrozenPart, GradGraph, GradStrategy, Readout, UNREACHED, derive,
+    has_nonzero_derivative, is_differentiated,
 };
 use damper_onnx::graph::{Graph, Support, Value, initializers, retie, support};
 use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use damper_report::page;
 use damper_report::{loss_name, reduction_name};
-use damper_train::{check_weights, review};
+use damper_runtime::Choice;
+use damper_train::{check_weights, read_graph, review};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -123,7 +124,10 @@ struct Operator {
 
 pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let (Loaded { model, mut warnings, .. }, options) = args.options.load(&args.model)?;
-    let graph = Graph::from_model(&model, &options);
+    let read = read_graph(&model, &options, Some(Choice::Auto));
+    let opaque = read.as_ref().ok().and_then(|read| read.opaque.clone());
+    warnings.extend(read.as_ref().ok().and_then(|read| read.note.as_deref().map(with_flags)));
+    let graph = read.map(|read| read.graph);
     let grads = match &graph {
         Err(error) => Err(with_flags(&error.to_string())),
         Ok(graph) => {
@@ -132,7 +136,12 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
     };
     if let Ok(graph) = &graph {
         let tied = retie(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?.into_owned();
-        let (_, of_model) = review(tied, graph, &options, &args.options.derive_options());
+        let derive = args.options.derive_options();
+        let of_model = match opaque {
+            // Its batch stays as it is.
+            Some(_) => damper_grad::warnings(graph, &derive),
+            None => review(tied, graph, &options, &derive).1,
+        };
         warnings.extend(of_model.iter().map(|line| with_flags(line)));
         // Training rejects these weights. The trained parameters, with reasons, are still shown.
         warnings.extend(check_weights(graph, &options).err().map(|error| with_flags(&error.to_string())));
@@ -173,11 +182,11 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
     };
     let (trained, not_trained) = (count(true), count(false));
     let (inputs, outputs) = match &graph {
-        Ok(graph) => {
+        Ok(graph) if opaque.is_none() => {
             let typed = |ids: &[damper_onnx::graph::ValueId]| ids.iter().map(|id| tensor(graph.value(*id))).collect();
             (typed(&graph.inputs), typed(&graph.outputs))
         }
-        Err(_) => declared(&model),
+        _ => declared(&model),
     };
     let inspection = Inspection {
         model: args.model.display().to_string(),
@@ -188,7 +197,7 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
         not_trained,
         parameters,
         warnings,
-        operators: operators(&model),
+        operators: operators(&model, opaque.as_ref()),
         loss: loss_name(&args.options.loss()),
         reduction: reduction_name(&args.options.derive_options()),
         trainable: refusal.is_none(),
@@ -253,7 +262,12 @@ fn declared_shape(info: &ValueInfoProto) -> Vec<String> {
     .collect()
 }
 
-fn operators(model: &ModelProto) -> Vec<Operator> {
+/// Lists the operators of `model`, of which `opaque` runs one sample at a time.
+fn operators(model: &ModelProto, opaque: Option<&FrozenPart>) -> Vec<Operator> {
+    let is_run = |domain: &str, op: &str| {
+        let mut nodes = opaque.iter().flat_map(|part| &part.model.graph).flat_map(|graph| &graph.node);
+        nodes.any(|node| node.domain == domain && node.op_type == op)
+    };
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for node in model.graph.iter().flat_map(|graph| &graph.node) {
         *counts.entry((&node.domain, &node.op_type)).or_default() += 1;
@@ -263,6 +277,7 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
             Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
             Support::Ruled if !has_nonzero_derivative(op) => (true, "no gradient".into()),
             Support::Ruled => (true, "computed, not differentiated".into()),
+            _ if is_run(domain, op) => (true, "frozen: run one sample at a time".into()),
             Support::Refused(why) => (false, format!("refused: {why}")),
             Support::Unknown => (false, "no rule".into()),
         };

@@ -67,6 +67,24 @@ impl Made {
         }
     }
 
+    /// Returns these rows of `width` values.
+    pub(crate) fn select(&self, rows: impl Iterator<Item = usize>, width: usize) -> Made {
+        let ranges = rows.map(|row| row * width..(row + 1) * width);
+        match self {
+            Self::F32(values) => Self::F32(ranges.flat_map(|range| values[range].iter().copied()).collect()),
+            Self::I64(values) => Self::I64(ranges.flat_map(|range| values[range].iter().copied()).collect()),
+        }
+    }
+
+    /// Returns row `row` of `width` values.
+    pub(crate) fn row(&self, row: usize, width: usize) -> TensorRef<'_> {
+        let range = row * width..(row + 1) * width;
+        match self {
+            Self::F32(values) => TensorRef::F32(&values[range]),
+            Self::I64(values) => TensorRef::I64(&values[range]),
+        }
+    }
+
     /// Moves every row of `width` values to the next row, and the last row to the first.
     pub(crate) fn rotate(&mut self, width: usize) {
         match self {

@@ -6,7 +6,8 @@ use damper_grad::{DeriveOptions, FrozenPart};
 use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
 
-/// Splits `graph` into its frozen part and the rest, if the run computes the frozen part once.
+/// Splits `graph` into its frozen part and the rest, if the run computes the frozen part once. If `is_after_opaque`, the
+/// graph follows a part that has operators without a rule and is computed once in any case.
 ///
 /// # Errors
 ///
@@ -15,7 +16,11 @@ pub(crate) fn frozen(
     graph: &Graph,
     derive: &DeriveOptions,
     config: &TrainConfig,
+    is_after_opaque: bool,
 ) -> Result<Option<(FrozenPart, Graph)>, TrainError> {
+    if is_after_opaque {
+        check_opaque(config)?;
+    }
     if config.cache_frozen.is_none() {
         return Ok(None);
     }
@@ -30,12 +35,28 @@ pub(crate) fn frozen(
     }
     let output = derive.output.as_deref().unwrap_or_default();
     let Some((part, rest)) = FrozenPart::of(graph, output) else {
+        if is_after_opaque {
+            return Ok(None);
+        }
         return refuse(
             "before the first trained weight no matrix product or convolution leads to float32 values with an axis of the samples, so nothing can be \
              stored; leave it out",
         );
     };
     Ok(Some((part, rest)))
+}
+
+/// Returns an error if the values of a frozen part with operators without a rule change during the run.
+fn check_opaque(config: &TrainConfig) -> Result<(), SettingError> {
+    let why = "the frozen part has operators without a rule, so its values are computed once";
+    if config.augment.is_some() {
+        return Err(SettingError::new("augment", "", format!("{why}, and each step has other views; leave it out")));
+    }
+    if config.normalize_private.is_some() {
+        let problem = format!("{why}, before constants are released; use `normalize`, or leave it out");
+        return Err(SettingError::new("normalize_private", "", problem));
+    }
+    Ok(())
 }
 
 /// Returns an error if the stored values of all samples in the run take more bytes than `cache_frozen`.
