@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import Any, Callable, Iterable
 
 from ._damper import Error
@@ -102,6 +103,18 @@ class Callbacks:
                     raise
 
 
+def _check_call(one: Any, hook: str) -> None:
+    """Fails if the method of a callback does not take one value, before anything is charged."""
+    try:
+        inspect.signature(getattr(one, hook, None)).bind(None)
+    except TypeError as error:
+        if callable(getattr(one, hook, None)):
+            raise Error(f"callbacks: {hook} of {type(one).__name__} is called with one value ({error}); a damper.Callback has the forms") from None
+    except ValueError:
+        # A builtin, whose form Python does not know.
+        return
+
+
 def _is_fixed(step: int, steps: int) -> bool:
     """Returns true for the steps that complete a twentieth of the plan. The command reports these in every run, and others by
     the time that draws take."""
@@ -121,4 +134,6 @@ def _checked(given: Iterable[Any] | None) -> Iterable[Any]:
             raise Error(f"callbacks: the class {one.__name__}; give an object of it, {one.__name__}()")
         if not any(callable(getattr(one, hook, None)) for hook in HOOKS):
             raise Error(f"callbacks: a {type(one).__name__} without {', '.join(HOOKS)}; give it one of these methods")
+        for hook in HOOKS:
+            _check_call(one, hook)
         yield one

@@ -4,7 +4,7 @@ along axis 0."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
@@ -50,6 +50,13 @@ def samples(
     """
     reading = reading or Reading()
     batch_size = None
+    # Such as a BatchEncoding of transformers.
+    data = dict(data) if isinstance(data, Mapping) else data
+    if isinstance(data, tuple):
+        data = tuple(dict(one) if isinstance(one, Mapping) else one for one in data)
+    if not wants_labels and isinstance(data, tuple) and len(data) == 2 and data[1] is None:
+        # Texts without labels, as `damper.tokenized` returns them.
+        data = data[0]
     if _frames.is_table(data):
         if not wants_labels:
             features, labels = data, None

@@ -181,7 +181,7 @@ def _refuse_or_note(module: Any) -> list[str]:
             raise Error(f"'{name}' tracks statistics of batches; use track_running_stats=False")
         if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and (layer.max_norm is not None or layer.scale_grad_by_freq):
             raise Error(f"'{name}': max_norm and scale_grad_by_freq count the ids of a batch; leave them out")
-        if isinstance(layer, torch.nn.Embedding) and layer.padding_idx is not None:
+        if isinstance(layer, torch.nn.Embedding) and layer.padding_idx is not None and layer.weight.requires_grad:
             padded.append(name or type(layer).__name__)
         rate = getattr(layer, "p", None) if isinstance(layer, torch.nn.modules.dropout._DropoutNd) else None
         rate = layer.dropout if isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) else rate

@@ -209,6 +209,9 @@ def prepared(module: Any, data: Any, loss: Any, test: Any, label: Any, exporter:
     if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
         settings["classes"] = ",".join(map(str, reading.classes))
     has_labels = train.labels is not None
+    if loss is None and type(module).__name__.endswith(("ForCausalLM", "LMHeadModel")) and has_labels and train.labels.ndim == 2:
+        loss = "causal-lm"
+        said.append(f"loss: causal-lm, because a {type(module).__name__} predicts each token from those before it")
     call = Call(train.by_name)
     if is_own_function(loss):
         call = call_with(loss, train, held_out)

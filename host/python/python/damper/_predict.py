@@ -59,6 +59,8 @@ def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
     label = known.get("label")
     if _frames.is_frame(data) and label is not None:
         data = data.drop(columns=[one for one in data.columns if str(one) in ([label] if isinstance(label, str) else label)])
+    if isinstance(data, tuple) and len(data) == 2 and data[1] is None:
+        data = data[0]
     if isinstance(data, tuple) and len(data) > 1:
         if len(data) > len(known["inputs"]):
             raise Error(f"X: gives {len(data)} arrays where the model takes {', '.join(known['inputs'])}")

@@ -86,7 +86,8 @@ def compare(
 ) -> Comparison:
     """Trains `module` by each of the `methods` at each `epsilon`, `seeds` times, and returns the table.
 
-    ``damper.compare(module, (X, y), {"plain": {}, "momentum": {"optimizer": "momentum"}}, epsilon=[1, 3], test=0.2, epochs=5)``
+    ``damper.compare(module, (X, y), {"plain": {}, "momentum": {"optimizer": "momentum"}}, epsilon=[1, 3], delta=1e-5, test=0.2, epochs=5,
+    batch_size=256)``
 
     `methods` has the settings of each row, and the other settings are shared. A list of values is tuned on a part of the
     training rows. `test` is as in `damper.fit`. A number of `seeds` takes keys from the operating system, and a list of
