@@ -219,6 +219,15 @@ impl DpEvent {
     }
 
     /// The best result of a random number of runs of this mechanism.
+    ///
+    /// ```
+    /// use damper_accounting::{Adjacency, DpEvent};
+    ///
+    /// let run = DpEvent::gaussian(4.0);
+    /// let best = run.clone().best_of("geometric:0.1".parse()?);
+    /// assert!(best.epsilon(Adjacency::AddOrRemove, 1e-5)? > run.epsilon(Adjacency::AddOrRemove, 1e-5)?);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     #[must_use]
     pub fn best_of(self, candidates: CandidateCount) -> Self {
         Self::Selection { candidates, of: Box::new(self) }

@@ -153,6 +153,16 @@ impl Event {
     }
 
     /// This event with draws of more than `truncation.most` samples truncated.
+    ///
+    /// ```
+    /// use damper_accounting::{Accountant, Event, Truncation, sampling_rate};
+    ///
+    /// let run = Event::poisson(sampling_rate(0.01)?, Event::gaussian(1.1)?)?.times(1000);
+    /// let truncated = run.clone().truncated(Truncation { samples: 60_000, most: 900 });
+    /// let epsilon = |event: &Event| event.epsilon(Accountant::Pld, 1e-5).map(|bound| bound.epsilon);
+    /// assert!(epsilon(&run)? <= epsilon(&truncated)?);
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     #[must_use]
     pub fn truncated(self, truncation: Truncation) -> Self {
         Self::Truncated { truncation, event: Box::new(self) }
@@ -183,6 +193,16 @@ impl Event {
 
     /// The draws of `sampler` that released something, in the form that [`Event::Compose`] takes. A sampler without
     /// Poisson draws takes Gaussian releases at a rate of 1.
+    ///
+    /// ```
+    /// use damper_accounting::{Event, Sampler, sampling_rate};
+    /// use damper_core::accounting::SampledGaussian;
+    ///
+    /// let rate = sampling_rate(0.01)?;
+    /// let draws = Event::draws(Sampler::Poisson, &[(SampledGaussian::new(rate, 1.1).unwrap(), 1000)]);
+    /// assert_eq!((draws[0].0.rate_and_multiplier(), draws[0].1), (Some((rate, 1.1)), 1000));
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     #[must_use]
     pub fn draws(sampler: Sampler, events: &[(SampledGaussian, u64)]) -> Vec<(Self, u64)> {
         let listed = |(event, times): &(SampledGaussian, u64)| {

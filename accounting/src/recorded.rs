@@ -98,6 +98,37 @@ impl Recorded {
     }
 
     /// The parts of the event.
+    ///
+    /// ```
+    /// use damper_accounting::{Accountant, Event, Recorded, RunKind, RunParts, Sampler, pld::Neighbours, sampling_rate};
+    /// use damper_core::accounting::{Rate, SampledGaussian};
+    /// use std::num::NonZeroU32;
+    ///
+    /// let rate = sampling_rate(0.01)?;
+    /// let step = SampledGaussian::new(rate, 1.1).unwrap();
+    /// let held_out = Event::releases(&[(SampledGaussian::new(Rate::ONE, 50.0).unwrap(), 5)]);
+    /// let run = Recorded::new(Accountant::Pld, 1e-5, &[(step, 1000)]).with_kind(RunKind::Private);
+    /// let run = run.with(&RunParts { held_out: &held_out, ..run.parts() });
+    /// assert!(run.checked().is_ok());
+    /// assert_eq!((run.events(), run.steps(), run.releases(), run.event_name()), (1000, 1000, 1005, "a draw"));
+    /// assert_eq!((run.smallest_multiplier(), run.largest_rate()), (1.1, rate));
+    /// assert_eq!((run.of_training().releases(), run.of_held_out().map(|run| run.events())), (1000, Some(5)));
+    /// assert!(matches!(run.event(), Event::Disjoint(sets) if sets.len() == 2));
+    ///
+    /// // The first 100 steps cost less, and a replaced sample or a group costs more.
+    /// let epsilon = run.epsilon(Accountant::Pld, 1e-5)?.epsilon;
+    /// assert!(run.first(100, 0).epsilon(Accountant::Pld, 1e-5)?.epsilon < epsilon);
+    /// assert!(run.epsilon_of_replaced(1e-5)?.epsilon > epsilon);
+    /// let (two, neighbours) = (NonZeroU32::new(2).unwrap(), Neighbours::AddOrRemove);
+    /// let of_two = run.epsilon_of_group(two, neighbours, 1e-5)?.epsilon;
+    /// assert!(of_two > epsilon && run.delta_of_group(two, neighbours, of_two)? < 1.01e-5);
+    /// assert!((0.99e-5..1.01e-5).contains(&run.delta(Accountant::Pld, epsilon)?));
+    ///
+    /// // Epochs of shuffled batches are one event each.
+    /// let shuffled = Recorded::new(Accountant::Pld, 1e-5, &[(step, 3)]).with_sampler(Sampler::Shuffled, 300);
+    /// assert_eq!((shuffled.events(), shuffled.steps()), (3, 300));
+    /// # Ok::<(), damper_accounting::AccountingError>(())
+    /// ```
     #[must_use]
     pub fn parts(&self) -> RunParts<'_> {
         // A record's event always has this form.

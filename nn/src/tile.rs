@@ -31,12 +31,33 @@ pub trait Lanes: Copy + AsRef<[f32]> + AsMut<[f32]> {
     fn first_of(x: &[f32]) -> Option<&Self>;
 
     /// Returns the first [`COUNT`](Self::COUNT) values of `x`, writable. `None` if it is shorter.
+    ///
+    /// ```
+    /// use damper_nn::{Lanes, Narrow};
+    ///
+    /// let mut sums = vec![1.0; Narrow::COUNT];
+    /// let lanes = Narrow::first_of_mut(&mut sums).unwrap();
+    /// let columns = *lanes;
+    /// lanes.add_product(2.0, &columns);
+    /// assert_eq!(sums, vec![3.0; Narrow::COUNT]);
+    /// assert!(Narrow::first_of_mut(&mut sums[1..]).is_none());
+    /// ```
     fn first_of_mut(x: &mut [f32]) -> Option<&mut Self>;
 
     /// Adds `factor · column` to each lane.
     fn add_product(&mut self, factor: f32, columns: &Self);
 
     /// Returns the sums of the first `columns` columns over a block of `factors`. The other lanes have any value.
+    ///
+    /// ```
+    /// use damper_nn::{Lanes, Narrow, sum::BLOCK};
+    ///
+    /// let mut one = Narrow::ZERO;
+    /// one.as_mut().fill(1.0);
+    /// // The sum of the factors in each lane.
+    /// let sums = Narrow::block_sums(&[1.0, 2.0, 3.0], &[one; BLOCK], Narrow::COUNT);
+    /// assert_eq!(sums.as_ref(), vec![6.0; Narrow::COUNT]);
+    /// ```
     #[inline(always)]
     fn block_sums(factors: &[f32], panel: &Panel<Self>, columns: usize) -> Self {
         let _ = columns;

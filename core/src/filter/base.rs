@@ -133,5 +133,22 @@ pub trait Filter<S: ?Sized>: Clone {
     fn before_update(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
 
     /// Called after the update, with the new values in `params`.
+    ///
+    /// ```
+    /// use damper_core::filter::{Filter, Gain, Kalman, KalmanState, LookAhead};
+    ///
+    /// // DiSK follows the parameters: its next evaluation point lies ahead of their last move.
+    /// let kalman = Kalman::new(Gain::Constant(0.5), LookAhead::One)?;
+    /// let mut state = KalmanState::new(&kalman, [0.0f32; 1], [0.0; 1]);
+    /// assert!(!Filter::<KalmanState<[f32; 1]>>::filters_by_coordinate(&kalman));
+    /// let step = kalman.begin(&mut state);
+    /// kalman.before_update(step, &mut state, 0, &[1.0]);
+    /// kalman.after_update(step, &mut state, 0, &[3.0]);
+    /// let mut point = [0.0];
+    /// kalman.eval_point(&state, 0, &[3.0], &mut point).unwrap();
+    /// // 3 + ((1 − κ)/κ)·2
+    /// assert_eq!(point, [5.0]);
+    /// # Ok::<(), damper_core::error::ConfigError>(())
+    /// ```
     fn after_update(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
 }

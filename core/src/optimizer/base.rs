@@ -90,6 +90,35 @@ pub trait Optimizer<S: ?Sized>: Clone {
 
     /// Observes a segment of the released gradient, from `at`, before [`Optimizer::begin`]. Called for all segments, in
     /// order, if [`Optimizer::needs_full_gradient`].
+    ///
+    /// ```
+    /// use damper_access::NotPrivate;
+    /// use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, Begin, Optimizer, Sgd, SgdState};
+    /// use damper_core::private::Released;
+    ///
+    /// // One step by hand, of a mean gradient without privacy, in two segments.
+    /// let optimizer = AdaGradNorm::new(0.0, 1e-6, false, Sgd::new(0.5, false, 0.0)?)?;
+    /// let mut state = AdaGradNormState::new(SgdState { momentum: [0.0f32; 2] });
+    /// fn moves_by_coordinate<S>(optimizer: &impl Optimizer<S>, _: &S) -> bool {
+    ///     !optimizer.needs_full_gradient() && optimizer.moves_by_coordinate()
+    /// }
+    /// assert!(!moves_by_coordinate(&optimizer, &state));
+    /// let (segments, mut params) = ([[3.0], [4.0]], [0.0f32; 2]);
+    /// for (at, grad) in segments.iter().enumerate() {
+    ///     optimizer.observe(&mut state, at, &Released::not_private(grad, NotPrivate::claim()));
+    /// }
+    /// let step = optimizer.begin(&mut state, Begin { lr: 1.0, noise_std: 0.0 });
+    /// for (at, grad) in segments.iter().enumerate() {
+    ///     let released = Released::not_private(grad, NotPrivate::claim());
+    ///     optimizer.update(step, &mut state, at, &mut params[at..=at], &released, &released);
+    /// }
+    /// optimizer.end(step, &mut state, &mut params);
+    /// // The gradient over its norm of 5.
+    /// assert!((params[0] + 0.6).abs() < 1e-6 && (params[1] + 0.8).abs() < 1e-6);
+    /// let mut momentum = SgdState { momentum: [0.5f32; 2] };
+    /// assert_eq!(Sgd::new(0.5, false, 0.0)?.first_moments(&mut momentum), [0.5, 0.5]);
+    /// # Ok::<(), damper_core::error::ConfigError>(())
+    /// ```
     fn observe(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
 
     /// Returns the averages of gradients in the state, one for each coordinate (`[D]`), or an empty slice. A change of
