@@ -3,6 +3,10 @@
 //! Each entry is rounded separately, so no order matters. `+ − · ÷` and the square root are correctly rounded. The
 //! other functions have the bits of the pinned `libm`.
 
+mod in_place;
+
+pub use in_place::{add_in_place, gate_in_place};
+
 use crate::{Error, Walk, check};
 
 /// Function of one value.
@@ -137,20 +141,6 @@ pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
 #[inline(always)]
 pub fn unary_in_place(op: Unary, x: &mut [f32]) {
     with_unary!(op, map_in_place(x));
-}
-
-/// Replaces each entry of `grad` by [`Binary::Gate`] of the entry of `x` and itself.
-///
-/// # Errors
-///
-/// Fails if the lengths differ.
-#[inline(always)]
-pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
-    check(x.len() == grad.len())?;
-    for (grad, x) in grad.iter_mut().zip(x) {
-        *grad = if *x > 0.0 { *grad } else { 0.0 };
-    }
-    Ok(())
 }
 
 /// Applies `f` to each entry of `x` in place.
