@@ -9,6 +9,7 @@
 //! reads has one place for all iterations. Of a value that another loop reads, each iteration's is stored. `check` runs
 //! each plan over the names of its elements. A program without loops, or with a plan that fails, stays unrolled.
 
+mod carry;
 mod chain;
 mod check;
 mod family;
@@ -19,17 +20,19 @@ mod simplify;
 
 use crate::schedule::{Block, Constants, Operand, Schedule, Source, Step, reads_quantized};
 use damper_runtime::portable::Program;
-use family::Families;
 use flow::{Base, Flow};
 use plan::{Place, Plan, Planned};
 
 /// Schedules `program` as loops and adds its constants to `constants`. `None` if it has no loop.
 pub(crate) fn schedule(program: &Program, constants: &mut Constants) -> Option<Schedule> {
-    let flow = simplify::simplify(&Flow::new(program)?, program);
-    let mut families = Families::default();
-    let repeats = repeat::repeats(&flow, &mut families);
+    let mut flow = simplify::simplify(&Flow::new(program)?, program);
+    let (mut repeats, mut families) = repeat::repeats(&flow);
     if repeats.is_empty() {
         return None;
+    }
+    if let Some(carried) = carry::carry(&flow, &repeats, &families) {
+        flow = carried;
+        (repeats, families) = repeat::repeats(&flow);
     }
     let plan = Plan::new(&flow, &repeats, &families);
     if !check::is_right(&flow, &plan) {

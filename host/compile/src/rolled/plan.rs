@@ -92,7 +92,7 @@ impl Plan {
 }
 
 /// Returns the first and last step that uses each buffer. `None` if none does.
-fn lives(flow: &Flow) -> Vec<Option<(usize, usize)>> {
+pub(super) fn lives(flow: &Flow) -> Vec<Option<(usize, usize)>> {
     let mut lives: Vec<Option<(usize, usize)>> = vec![None; flow.buffers.len()];
     let mut used = |span: &Span, at: usize| {
         if let Base::Buffer(buffer) = span.base {
@@ -106,14 +106,20 @@ fn lives(flow: &Flow) -> Vec<Option<(usize, usize)>> {
     lives
 }
 
+/// Returns true if the members of a family live after each other.
+pub(super) fn are_apart(members: &[(isize, usize)], lives: &[Option<(usize, usize)>]) -> bool {
+    let mut lives: Vec<(usize, usize)> = members.iter().filter_map(|(_, buffer)| lives[*buffer]).collect();
+    lives.sort_unstable();
+    lives.windows(2).all(|pair| pair[0].1 < pair[1].0)
+}
+
 /// Makes a unit of the buffers of a family: one place if they live after each other, else one place each.
 fn unit(flow: &Flow, members: &[(isize, usize)], lives: &[Option<(usize, usize)>], clock: &Clock) -> Option<Unit> {
-    let mut used: Vec<((usize, usize), isize, usize)> =
+    let used: Vec<((usize, usize), isize, usize)> =
         members.iter().filter_map(|(index, buffer)| Some((lives[*buffer]?, *index, *buffer))).collect();
-    used.sort_unstable();
     let (_, _, any) = *used.first()?;
     let (kind, len) = flow.buffers[any];
-    let are_apart = used.windows(2).all(|pair| pair[0].0.1 < pair[1].0.0);
+    let are_apart = are_apart(members, lives);
     let first = used.iter().map(|(_, index, _)| *index).min()?;
     let last = used.iter().map(|(_, index, _)| *index).max()?;
     let start = |index: isize| if are_apart { 0 } else { (index - first).unsigned_abs() * len };

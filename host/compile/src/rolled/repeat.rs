@@ -39,8 +39,9 @@ struct Candidate {
     end: usize,
 }
 
-/// Finds the loops of `flow`, from the longest, and adds their buffers to `families`. Loops do not overlap.
-pub(super) fn repeats(flow: &Flow, families: &mut Families) -> Vec<Repeat> {
+/// Finds the loops of `flow`, from the longest, and the families of their buffers. Loops do not overlap.
+pub(super) fn repeats(flow: &Flow) -> (Vec<Repeat>, Families) {
+    let mut families = Families::default();
     let forms = forms(&flow.ops);
     let mut candidates: BinaryHeap<Candidate> = BinaryHeap::new();
     for period in 1..=LONGEST.min(forms.len() / FEWEST) {
@@ -76,7 +77,7 @@ pub(super) fn repeats(flow: &Flow, families: &mut Families) -> Vec<Repeat> {
         }
     }
     found.sort_by_key(|repeat| repeat.start);
-    found
+    (found, families)
 }
 
 fn candidate(start: usize, end: usize, period: usize) -> Option<Candidate> {
