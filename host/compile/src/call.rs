@@ -157,7 +157,12 @@ impl Library {
         if let Kernel::Binary(Binary::Add, walk) = kernel {
             let walk = self.shape("Walk<2>", walk);
             let operands = "walk: &Walk<2>, x: &[f32], out: &mut [f32]";
-            return self.function("add_in_place", operands, "elementwise::add_in_place(walk, x, out)", &[&walk, read, out]);
+            return self.function(
+                "add_in_place",
+                operands,
+                "elementwise::add_in_place(walk, x, out)",
+                &[&walk, read, out],
+            );
         }
         let (operands, body) = ("x: &[f32], grad: &mut [f32]", "elementwise::gate_in_place(x, grad)");
         self.measured("gate_in_place", operands, body, &[read, out], &len.to_string())

@@ -192,7 +192,8 @@ impl Schedule {
 
     fn unrolled(program: &Program, constants: &mut Constants) -> Self {
         let mut holders: HashMap<ValuePlace, Holder> = HashMap::new();
-        let known = |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len, stride: 0 };
+        let known =
+            |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len, stride: 0 };
         for (at, (place, _)) in program.constants.iter().enumerate() {
             holders.insert(*place, Holder::Constant(at));
         }

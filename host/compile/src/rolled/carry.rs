@@ -39,7 +39,9 @@ pub(super) fn carry(flow: &Flow, repeats: &[Repeat], families: &Families) -> Opt
                 first >= repeat.start && last >= end_of(*iteration) && ends && is_written_before
             };
             if is_one_each && passed.iter().all(is_passed) {
-                passed.iter().for_each(|(iteration, buffer)| copies.entry(end_of(*iteration)).or_default().push(*buffer));
+                passed
+                    .iter()
+                    .for_each(|(iteration, buffer)| copies.entry(end_of(*iteration)).or_default().push(*buffer));
             }
         }
     }

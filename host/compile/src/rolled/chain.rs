@@ -33,7 +33,9 @@ pub(super) fn chains(flow: &Flow, program: &Program) -> Vec<Chain> {
     let reads = flow.ops.iter().flat_map(|op| &op.reads).chain(&flow.outputs);
     reads.filter_map(Span::buffer).for_each(|buffer| uses[buffer] += 1);
     let is_zero = |span: &Span| match span.base {
-        Base::Constant(at) => matches!(&program.constants[at].1, Data::F32(data) if data[..] == [0.0] && data[0].is_sign_positive()),
+        Base::Constant(at) => {
+            matches!(&program.constants[at].1, Data::F32(data) if data[..] == [0.0] && data[0].is_sign_positive())
+        }
         _ => false,
     };
     let is_term = |buffer: usize| {

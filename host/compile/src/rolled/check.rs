@@ -32,7 +32,9 @@ impl Memory {
     /// Writes the elements of the operator's result at `place`.
     fn write(&mut self, op: &Op, place: &Span) -> bool {
         let (Base::Buffer(buffer), Base::Buffer(_)) = (op.write.base, place.base) else { return false };
-        let Some(cells) = self.cells(op.write.kind).get_mut(place.start..place.start + op.write.len) else { return false };
+        let Some(cells) = self.cells(op.write.kind).get_mut(place.start..place.start + op.write.len) else {
+            return false;
+        };
         let mut set = |at: usize| cells[at] = Some((buffer, op.write.start + at));
         match &op.kernel {
             Kernel::Concat(walks) => walks.iter().for_each(|walk| positions(walk, &mut set)),
@@ -52,7 +54,8 @@ pub(super) fn is_right(flow: &Flow, plan: &Plan) -> bool {
             for step in &block.steps {
                 let op = &flow.ops[next];
                 let moved = |place: &Place| {
-                    let start = place.span.start.wrapping_add_signed(place.stride.wrapping_mul(iteration.cast_signed()));
+                    let start =
+                        place.span.start.wrapping_add_signed(place.stride.wrapping_mul(iteration.cast_signed()));
                     Span { start, ..place.span }
                 };
                 let (reads, write): (Vec<Span>, Span) = (step.reads.iter().map(moved).collect(), moved(&step.write));

@@ -47,11 +47,8 @@ impl Families {
 
     /// Returns the family, the index of the first buffer and the distance of the next ones, from two known members.
     fn line(&self, sequence: &[usize]) -> Line {
-        let known: Vec<(isize, (usize, isize))> = sequence
-            .iter()
-            .enumerate()
-            .filter_map(|(at, buffer)| Some((at as isize, *self.of.get(buffer)?)))
-            .collect();
+        let known: Vec<(isize, (usize, isize))> =
+            sequence.iter().enumerate().filter_map(|(at, buffer)| Some((at as isize, *self.of.get(buffer)?))).collect();
         let [(at, (family, index)), (next, (other, second)), ..] = known[..] else { return Line::Open };
         let (way, gap) = (second - index, next - at);
         if family != other || way % gap != 0 || way == 0 {

@@ -5,8 +5,8 @@
 
 use super::chain::{Chain, chains};
 use super::flow::{Base, Flow, Op, Span, dense, from_zero, is_dense};
-use damper_nn::elementwise::{Binary, Unary};
 use damper_nn::Walk;
+use damper_nn::elementwise::{Binary, Unary};
 use damper_runtime::portable::{Kernel, Program};
 use std::collections::HashMap;
 
@@ -175,20 +175,24 @@ fn overwrite(flow: &Flow, ops: &mut [Op], homes: &mut Homes) {
             is_alone && is_whole && is_read_in_order && last[over] == at && owner != Some(over)
         });
         let Some(slot) = found else { continue };
-        let (Some(over), Some(owner)) = (homes.of(op.reads[slot]).buffer(), homes.of(op.write).buffer()) else { continue };
+        let (Some(over), Some(owner)) = (homes.of(op.reads[slot]).buffer(), homes.of(op.write).buffer()) else {
+            continue;
+        };
         homes.0[over] = Some((op.write.base, 0));
         last[owner] = last[owner].max(last[over]);
         if let Kernel::Binary(Binary::Add, walk) = &op.kernel {
             let [sum, other] = [slot, 1 - slot];
-            op.kernel = Kernel::Binary(Binary::Add, Walk {
-                extents: walk.extents,
-                strides: [walk.strides[sum], walk.strides[other]],
-                starts: [walk.starts[sum], walk.starts[other]],
-                needed: [walk.needed[sum], walk.needed[other]],
-                len: walk.len,
-            });
+            op.kernel = Kernel::Binary(
+                Binary::Add,
+                Walk {
+                    extents: walk.extents,
+                    strides: [walk.strides[sum], walk.strides[other]],
+                    starts: [walk.starts[sum], walk.starts[other]],
+                    needed: [walk.needed[sum], walk.needed[other]],
+                    len: walk.len,
+                },
+            );
             op.reads = vec![op.write, op.reads[other]];
         }
     }
 }
-

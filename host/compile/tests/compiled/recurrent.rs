@@ -6,7 +6,8 @@ use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, GraphOptions};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
 use damper_onnx::{
-    Extent, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32, make_tensor_i64, make_value_info,
+    Extent, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32, make_tensor_i64,
+    make_value_info,
 };
 use damper_testing::Random;
 
@@ -51,7 +52,8 @@ impl Recurrent {
             weights.push(make_tensor_f32(&name(part), &shape, &values));
         }
         let direction = if self.is_bidirectional { "bidirectional" } else { "forward" };
-        let mut attributes = vec![make_attr_int("hidden_size", hidden as i64), make_attr_string("direction", direction)];
+        let mut attributes =
+            vec![make_attr_int("hidden_size", hidden as i64), make_attr_string("direction", direction)];
         if self.op == "GRU" {
             attributes.push(make_attr_int("linear_before_reset", self.is_linear_before_reset.into()));
         }
@@ -87,7 +89,11 @@ impl Recurrent {
         ]);
         let graph = GraphProto {
             node,
-            input: vec![make_value_info("x", DType::F32, &[Extent::Batch, Extent::Fixed(self.steps), Extent::Fixed(3)])],
+            input: vec![make_value_info(
+                "x",
+                DType::F32,
+                &[Extent::Batch, Extent::Fixed(self.steps), Extent::Fixed(3)],
+            )],
             output: vec![make_value_info("y", DType::F32, &[Extent::Batch, Extent::Fixed(4)])],
             initializer,
             ..GraphProto::default()
@@ -125,24 +131,36 @@ pub fn networks(to: &CompileOptions) -> Vec<Compiled> {
 
 /// Returns the bytes of the generated source.
 fn source(compiled: &Compiled) -> usize {
-    let is_source = |path: &str| path.ends_with(".rs") && path.starts_with("src/") || path.ends_with(".c") && path != "test.c";
+    let is_source =
+        |path: &str| path.ends_with(".rs") && path.starts_with("src/") || path.ends_with(".c") && path != "test.c";
     compiled.files.iter().filter(|file| is_source(&file.path)).map(|file| file.bytes.len()).sum()
 }
 
-// The source of 200 steps has as many lines as that of 20, and longer numbers in some of them.
+// The source of 200 steps has as many lines as that of 20, and longer numbers in some of them. Each step of time takes
+// the same memory.
 #[test]
 fn source_is_independent_of_steps() {
     for language in [Language::Rust, Language::C] {
         let to = CompileOptions { language, damper: Some(super::root()), ..CompileOptions::default() };
         for network in [Recurrent::new("GRU", 20, 12), Recurrent::new("LSTM", 20, 8), Recurrent::new("RNN", 20, 8)] {
             let [few, some, many] = [20, 100, 200].map(|steps| Recurrent { steps, ..network }.compile(&to));
-            println!("{network:?} {language:?}: source {} {} {}", source(&few), source(&some), source(&many));
-            println!("memory {} {} {}", few.figures.memory, some.figures.memory, many.figures.memory);
-            if let Ok(folder) = std::env::var("DUMP") {
-                for (steps, c) in [(20, &few), (100, &some), (200, &many)] {
-                    super::write(&std::path::Path::new(&folder).join(format!("{}-{steps}-{language:?}", network.op)), &c.files);
-                }
-            }
+            let [(lines, bytes), of_some, (most_lines, most_bytes)] = [&few, &some, &many].map(source);
+            println!("{network:?} {language:?}: {bytes}, {}, {most_bytes} bytes of source", of_some.1);
+            // In C, each step is an element of the array of ones that sums a bias's gradient.
+            let per_step = if language == Language::C { "1.0f, ".len() * 180 } else { 0 };
+            assert!(most_bytes - bytes < 700 + per_step, "{network:?} {language:?}: {bytes} and {most_bytes} bytes");
+            assert!(language == Language::C || lines == most_lines, "{network:?}: {lines} and {most_lines} lines");
+            let [few, some, many] = [few, some, many].map(|compiled| compiled.figures.memory);
+            assert_eq!((some - few) * 100, (many - some) * 80, "{network:?}: {few}, {some} and {many} bytes of memory");
         }
     }
+}
+
+// A GRU of 100 steps: its states, gates, and what the backward pass reads of them take 6·H floats for each step. All
+// else takes at most 25 KiB.
+#[test]
+fn memory_is_states_and_little_else() {
+    let memory = Recurrent::new("GRU", 100, 12).compile(&CompileOptions::default()).figures.memory;
+    let states = 4 * 100 * 6 * 12;
+    assert!(memory - states <= 25 << 10, "{memory} bytes");
 }
