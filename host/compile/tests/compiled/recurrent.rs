@@ -129,11 +129,16 @@ pub fn networks(to: &CompileOptions) -> Vec<Compiled> {
     networks.iter().map(|network| network.compile(to)).collect()
 }
 
-/// Returns the bytes of the generated source.
-fn source(compiled: &Compiled) -> usize {
-    let is_source =
-        |path: &str| path.ends_with(".rs") && path.starts_with("src/") || path.ends_with(".c") && path != "test.c";
-    compiled.files.iter().filter(|file| is_source(&file.path)).map(|file| file.bytes.len()).sum()
+/// Returns the lines and the bytes of the generated source.
+fn source(compiled: &Compiled) -> (usize, usize) {
+    let is_source = |path: &str| match path.rsplit_once('.') {
+        Some((_, "rs")) => path.starts_with("src/"),
+        Some((name, "c")) => name != "test",
+        _ => false,
+    };
+    let files: Vec<&[u8]> =
+        compiled.files.iter().filter(|file| is_source(&file.path)).map(|file| &*file.bytes).collect();
+    (files.concat().split(|byte| *byte == b'\n').count(), files.concat().len())
 }
 
 // The source of 200 steps has as many lines as that of 20, and longer numbers in some of them. Each step of time takes
