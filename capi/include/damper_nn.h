@@ -108,6 +108,9 @@ DAMPER_MUST_USE
 damper_status damper_nn_tanh_in_place(float *x, size_t len);
 DAMPER_MUST_USE
 damper_status damper_nn_gate_in_place(const float *x, float *grad, size_t len);
+/* Adds entries of `x` to entries of `out`: the first operand of the walk is `out`, the second is `x`. */
+DAMPER_MUST_USE
+damper_status damper_nn_add_in_place(const damper_nn_walk2 *walk, const float *x, float *out);
 
 /* Elementwise functions of two operands that the walk reads. */
 #define DAMPER_NN_PAIR(name, from, to) \

@@ -257,6 +257,8 @@ reductions! {
 }
 
 kernels! {
+    damper_nn_add_in_place(&walk: Walk<2>, x: [f32; walk.needed(1)], => out: [f32; walk.needed(0)])
+        elementwise::add_in_place(walk, x, out);
     damper_nn_gate_in_place(x: [f32; len], => grad: [f32; len], len: usize) elementwise::gate_in_place(x, grad);
     damper_nn_clip(x: [f32; len], => out: [f32; len], len: usize, low: f32, high: f32)
         elementwise::unary(Unary::Clip { low, high }, x, out);

@@ -3,8 +3,10 @@
 //! Each entry is rounded separately, so no order matters. `+ − · ÷` and the square root are correctly rounded. The
 //! other functions have the bits of the pinned `libm`.
 
+mod in_place;
 mod zip;
 
+pub use in_place::{add_in_place, gate_in_place};
 pub use zip::{Compare, Whole, compare, select, whole, zip};
 
 use crate::{Error, Walk, check};
@@ -171,29 +173,6 @@ pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
 #[inline(always)]
 pub fn unary_in_place(op: Unary, x: &mut [f32]) {
     with_unary!(op, map_in_place(x));
-}
-
-/// Replaces each entry of `grad` by [`Binary::Gate`] of the entry of `x` and itself.
-///
-/// # Errors
-///
-/// Fails if the lengths differ.
-///
-/// ```
-/// use damper_nn::elementwise::gate_in_place;
-///
-/// let mut grad = [1.0, 2.0, 3.0];
-/// gate_in_place(&[-1.0, 0.0, 4.0], &mut grad)?;
-/// assert_eq!(grad, [0.0, 0.0, 3.0]);
-/// # Ok::<(), damper_nn::Error>(())
-/// ```
-#[inline(always)]
-pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
-    check(x.len() == grad.len())?;
-    for (grad, x) in grad.iter_mut().zip(x) {
-        *grad = if *x > 0.0 { *grad } else { 0.0 };
-    }
-    Ok(())
 }
 
 /// Applies `f` to each entry of `x` in place.

@@ -5,8 +5,8 @@ use crate::call::c_float;
 use crate::library::Library;
 use crate::names::c_comment;
 use crate::network::{Network, Parameter, Part, Port};
-use crate::schedule::{Constants, Operand, Schedule, Source};
-use crate::source::{arguments, output_arguments, part_len, rendered};
+use crate::schedule::{Block, Constants, Operand, Schedule, Source, Step};
+use crate::source::{arguments, indented, output_arguments, part_len, rendered};
 use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
@@ -130,26 +130,39 @@ pub(crate) fn floats(declaration: &str, floats: &[f32]) -> String {
 impl Writer<'_> {
     /// Returns a pointer to an operand that is only read.
     fn read(&self, operand: Operand) -> String {
-        let Operand { source, kind, start, len } = operand;
+        let Operand { source, kind, start, len, stride } = operand;
+        let place = |start: usize| match stride {
+            0 => start.to_string(),
+            1.. => format!("{start} + {stride} * t"),
+            _ => format!("{start} - {} * t", stride.unsigned_abs()),
+        };
         match source {
             _ if len == 0 => "0".into(),
-            Source::Constant => format!("{} + {start}", area_of(kind).to_uppercase()),
+            Source::Constant => format!("{} + {}", area_of(kind).to_uppercase(), place(start)),
             Source::Quantized(number) => format!("&Q{number}"),
-            Source::Memory => format!("memory->{} + {start}", area_of(kind)),
+            Source::Memory => format!("memory->{} + {}", area_of(kind), place(start)),
             Source::Input(at) => match at.checked_sub(self.inputs.len()) {
-                None => self.inputs[at].clone(),
-                Some(at) => format!("params + {}", self.network.parameters[at].start),
+                None if (start, stride) == (0, 0) => self.inputs[at].clone(),
+                None => format!("{} + {}", self.inputs[at], place(start)),
+                Some(at) => format!("params + {}", place(self.network.parameters[at].start + start)),
             },
         }
     }
 
     fn steps(&mut self, schedule: &Schedule) -> String {
-        let step = |step: &crate::schedule::Step| {
+        let mut step = |step: &Step| {
             let reads: Vec<String> = step.kept_reads().map(|read| self.read(*read)).collect();
             let call = self.library.call(step, &reads, &self.read(step.write));
             format!("  /* {} */\n  {}\n", c_comment(&step.node), call.replace("\n        ", "\n  "))
         };
-        schedule.steps.iter().map(step).collect()
+        let block = |block: &Block| {
+            let steps: String = block.steps.iter().map(&mut step).collect();
+            match block.count {
+                1 => steps,
+                count => format!("  for (size_t t = 0; t < {count}; t++) {{\n{}  }}\n", indented(&steps)),
+            }
+        };
+        schedule.blocks.iter().map(block).collect()
     }
 
     /// Returns the sample's inputs, with or without its labels.

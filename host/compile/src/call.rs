@@ -5,7 +5,7 @@ use crate::Language;
 use crate::library::Library;
 use crate::schedule::{Source, Step};
 use damper_nn::convolution::KernelStrides;
-use damper_nn::elementwise::Unary;
+use damper_nn::elementwise::{Binary, Unary};
 use damper_nn::index::Along;
 use damper_nn::{Walk, Window};
 use damper_runtime::portable::{Kernel, Kind, Logic};
@@ -153,6 +153,16 @@ impl Library {
             let (name, rust, _) = unary(*op, self.language);
             let body = format!("elementwise::unary_in_place({rust}, x);\n    Ok(())");
             return self.measured(&format!("{name}_in_place"), "x: &mut [f32]", &body, &[out], &len.to_string());
+        }
+        if let Kernel::Binary(Binary::Add, walk) = kernel {
+            let walk = self.shape("Walk<2>", walk);
+            let operands = "walk: &Walk<2>, x: &[f32], out: &mut [f32]";
+            return self.function(
+                "add_in_place",
+                operands,
+                "elementwise::add_in_place(walk, x, out)",
+                &[&walk, read, out],
+            );
         }
         let (operands, body) = ("x: &[f32], grad: &mut [f32]", "elementwise::gate_in_place(x, grad)");
         self.measured("gate_in_place", operands, body, &[read, out], &len.to_string())

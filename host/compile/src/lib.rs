@@ -19,6 +19,7 @@ mod manifest;
 mod names;
 mod network;
 mod readme;
+mod rolled;
 mod schedule;
 mod source;
 mod test;

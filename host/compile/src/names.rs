@@ -11,7 +11,8 @@ const TAKEN: &[&str] = &[
     "ref", "return", "self", "static", "struct", "super", "trait", "try", "type", "unsafe", "use", "where", "while", "yield", "true",
     "false", "run", "loss", "answer", "copy", "context", "sample", "stored", "streamed", "recorded", "same", "step", "main", "run_memory",
     "time", "at", "number", "config", "produce", "factors", "auto", "case", "char", "default", "double", "float", "goto", "inline", "int",
-    "long", "register", "restrict", "short", "signed", "sizeof", "switch", "typedef", "union", "unsigned", "void", "volatile",
+    "long", "register", "restrict", "short", "signed", "sizeof", "switch", "typedef", "union", "unsigned", "void", "volatile", "t",
+    "span",
 ];
 
 /// Generator of unique identifiers in lower case.

@@ -96,6 +96,12 @@ impl Network {
         self.parameters.iter().map(|parameter| parameter.len).sum()
     }
 
+    /// Returns true if steps are in loops.
+    pub(crate) fn has_loop(&self) -> bool {
+        let schedules = [&self.forward, &self.loss, &self.gradient];
+        schedules.iter().any(|schedule| schedule.blocks.iter().any(|block| block.count > 1))
+    }
+
     /// Plans for `limit` bytes of RAM, if given. Stores the gradient if there is room for it after the parameters, the
     /// step's sum and the values of a sample.
     pub(crate) fn fit(&mut self, limit: Option<usize>) -> Result<(), CompileError> {
@@ -106,7 +112,7 @@ impl Network {
         if needed <= limit {
             return Ok(());
         }
-        let largest = self.gradient.steps.iter().max_by_key(|step| step.write.bytes());
+        let largest = self.gradient.steps().map(|(_, step)| step).max_by_key(|step| step.write.bytes());
         let largest = largest.map_or(String::new(), |step| {
             format!("; the largest value, {} bytes, is of node '{}'", step.write.bytes(), step.node)
         });

@@ -10,7 +10,8 @@ use damper_runtime::portable::Kernel;
 
 impl Footprint {
     pub(crate) fn of(network: &Network) -> Self {
-        let of = |schedule: &Schedule| schedule.steps.iter().map(multiply_adds).sum::<u64>();
+        let of =
+            |schedule: &Schedule| schedule.steps().map(|(count, step)| count as u64 * multiply_adds(step)).sum::<u64>();
         let passes = network.parameters.iter().map(|parameter| match &parameter.grad {
             Part::Whole(_) => 0,
             Part::Outer(..) => parameter.len as u64,

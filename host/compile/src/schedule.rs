@@ -5,6 +5,7 @@
 //! the same placement algorithm.
 
 use crate::layout::{Layout, Value};
+use crate::rolled;
 use damper_nn::elementwise::{Binary, Unary};
 use damper_onnx::graph::QuantizedTensor;
 use damper_runtime::portable::{Data, Kernel, Kind, Program, ValuePlace};
@@ -28,9 +29,11 @@ pub(crate) enum Source {
 pub(crate) struct Operand {
     pub(crate) source: Source,
     pub(crate) kind: Kind,
-    /// Index of the first element. Always 0 for an input.
+    /// Index of the first element.
     pub(crate) start: usize,
     pub(crate) len: usize,
+    /// Elements by which each iteration of its block moves it.
+    pub(crate) stride: isize,
 }
 
 impl Operand {
@@ -54,10 +57,17 @@ pub(crate) struct Step {
     pub(crate) write: Operand,
 }
 
+/// Steps that run `count` times.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) count: usize,
+    pub(crate) steps: Vec<Step>,
+}
+
 /// Steps that compute the outputs of a program.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) blocks: Vec<Block>,
     pub(crate) outputs: Vec<Operand>,
     /// Lengths of the memories of f32, i64 and bool.
     pub(crate) areas: [usize; 3],
@@ -84,7 +94,7 @@ impl Constants {
     }
 
     /// Returns the number of the integer weight with the elements `data`, if any. Its readers do not need floats.
-    fn quantize(&mut self, data: &Data) -> Option<usize> {
+    pub(crate) fn quantize(&mut self, data: &Data) -> Option<usize> {
         let Data::F32(data) = data else { return None };
         let is_it = |floats: &[f32]| floats.iter().map(|x| x.to_bits()).eq(data.iter().map(|x| x.to_bits()));
         let (weight, _, number) = self.weights.iter_mut().find(|(_, floats, _)| is_it(floats))?;
@@ -96,7 +106,7 @@ impl Constants {
     }
 
     /// Returns the offset of `data` in the constants of its kind. Adds them if they are new.
-    fn intern(&mut self, data: &Data) -> usize {
+    pub(crate) fn intern(&mut self, data: &Data) -> usize {
         let Self { f32, i64, bool, known, .. } = self;
         match data {
             Data::F32(data) => intern(f32, known, (Kind::F32, data), |a, b| a.to_bits() == b.to_bits()),
@@ -139,7 +149,7 @@ enum Holder {
 }
 
 /// Returns true if `kernel` can read operand `slot` as 8-bit integers.
-fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
+pub(crate) fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
     match kernel {
         Kernel::Product(_) => true,
         Kernel::Forward(_) | Kernel::Transposed(..) => slot == 1,
@@ -170,10 +180,20 @@ impl Step {
 }
 
 impl Schedule {
-    /// Schedules `program` and adds its constants to `constants`.
+    /// Schedules `program` and adds its constants to `constants`. Steps that repeat are loops.
     pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
+        rolled::schedule(program, constants).unwrap_or_else(|| Self::unrolled(program, constants))
+    }
+
+    /// Returns the steps, each with the number of times that it runs.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (usize, &Step)> {
+        self.blocks.iter().flat_map(|block| block.steps.iter().map(|step| (block.count, step)))
+    }
+
+    fn unrolled(program: &Program, constants: &mut Constants) -> Self {
         let mut holders: HashMap<ValuePlace, Holder> = HashMap::new();
-        let known = |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len };
+        let known =
+            |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len, stride: 0 };
         for (at, (place, _)) in program.constants.iter().enumerate() {
             holders.insert(*place, Holder::Constant(at));
         }
@@ -209,7 +229,7 @@ impl Schedule {
             }
         }
         let Layout { order, starts, areas } = Layout::smallest(&values);
-        let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len };
+        let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len, stride: 0 };
         let mut operand = |holder: Option<Holder>, place: &ValuePlace, may_be_quantized: bool| match holder {
             Some(Holder::Constant(at)) => {
                 let (_, data) = &program.constants[at];
@@ -236,6 +256,6 @@ impl Schedule {
                 write: in_memory(step.write.kind, starts[at], step.write.len),
             }
         };
-        Self { steps: order.into_iter().map(step).collect(), outputs, areas }
+        Self { blocks: vec![Block { count: 1, steps: order.into_iter().map(step).collect() }], outputs, areas }
     }
 }

@@ -5,7 +5,7 @@ use crate::call::type_of;
 use crate::library::Library;
 use crate::names::{Names, comment};
 use crate::network::{Network, Parameter, Part, Port};
-use crate::schedule::{Operand, Schedule, Source, Step};
+use crate::schedule::{Block, Operand, Schedule, Source, Step};
 use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
@@ -49,6 +49,7 @@ struct LibFile<'a> {
     has_outer: bool,
     has_kernel: bool,
     has_quantized: bool,
+    has_loop: bool,
 }
 
 /// Renders a template. Adds the last newline, which askama removes.
@@ -73,6 +74,19 @@ pub(crate) fn output_arguments(network: &Network) -> Vec<String> {
     network.outputs.iter().map(|port| names.of(&port.name)).collect()
 }
 
+/// Formats the first element of an operand, in iteration `t` if it moves.
+fn place(start: usize, stride: isize) -> String {
+    match stride {
+        0 => start.to_string(),
+        _ => format!("at({start}, {stride}, t)"),
+    }
+}
+
+/// Indents the lines of a block.
+pub(crate) fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("    {line}\n")).collect()
+}
+
 struct Writer<'a> {
     network: &'a Network,
     inputs: Vec<String>,
@@ -93,18 +107,19 @@ pub(crate) fn sources(network: &Network, title: &str) -> Sources {
 impl Writer<'_> {
     /// Formats an operand that is only read. `memory` is the prefix of the memories' names.
     fn read(&self, operand: Operand, memory: &str) -> String {
-        let Operand { source, kind, start, len } = operand;
-        let range = format!("{start}, {len}");
+        let Operand { source, kind, start, len, stride } = operand;
+        let range = format!("{}, {len}", place(start, stride));
         match source {
             _ if len == 0 => "&[]".into(),
             Source::Constant => format!("part(&constants::{}, {range})", type_of(kind).to_uppercase()),
             Source::Quantized(number) => format!("&constants::Q{number}"),
             Source::Memory => format!("part(&{memory}{}s[..], {range})", type_of(kind)),
             Source::Input(at) => match at.checked_sub(self.inputs.len()) {
-                None => self.inputs[at].clone(),
+                None if (start, stride, len) == (0, 0, self.network.inputs[at].len) => self.inputs[at].clone(),
+                None => format!("part({}, {range})", self.inputs[at]),
                 Some(at) => {
-                    let parameter = &self.network.parameters[at];
-                    format!("part(params, {}, {len})", parameter.start)
+                    let start = self.network.parameters[at].start + start;
+                    format!("part(params, {}, {len})", place(start, stride))
                 }
             },
         }
@@ -128,8 +143,11 @@ impl Writer<'_> {
             reads.push(format!("r{at}"));
         }
         let names: Vec<String> = (0..cut.len()).map(|at| format!("r{at}")).chain(["out".into()]).collect();
-        let ranges: Vec<String> =
-            cut.iter().chain([&write]).map(|cut| format!("{}..{}", cut.start, cut.start + cut.len)).collect();
+        let range = |cut: &Operand| match cut.stride {
+            0 => format!("{}..{}", cut.start, cut.start + cut.len),
+            stride => format!("span({}, {})", place(cut.start, stride), cut.len),
+        };
+        let ranges: Vec<String> = cut.iter().chain([&write]).map(range).collect();
         let call = self.library.call(step, &reads, "out");
         format!(
             "    // {}\n    {{\n        let [{}] = cut({}s, [{}])?;\n        {call}\n    }}\n",
@@ -141,8 +159,15 @@ impl Writer<'_> {
     }
 
     fn steps(&mut self, schedule: &Schedule) -> String {
-        let steps: String = schedule.steps.iter().map(|step| self.step(step)).collect();
-        format!("    let Memory {{ f32s, i64s, bools }} = memory;\n{steps}")
+        let block = |block: &Block| {
+            let steps: String = block.steps.iter().map(|step| self.step(step)).collect();
+            match block.count {
+                1 => steps,
+                count => format!("    for t in 0..{count} {{\n{}    }}\n", indented(&steps)),
+            }
+        };
+        let blocks: String = schedule.blocks.iter().map(block).collect();
+        format!("    let Memory {{ f32s, i64s, bools }} = memory;\n{blocks}")
     }
 
     /// Formats the declarations of a sample's arguments.
@@ -186,6 +211,7 @@ impl Writer<'_> {
             has_outer: parts().any(|part| matches!(part, Part::Outer(..))),
             has_kernel: parts().any(|part| matches!(part, Part::Kernel(..))),
             has_quantized: !network.constants.quantized.is_empty(),
+            has_loop: network.has_loop(),
         };
         rendered(&file)
     }

@@ -27,6 +27,8 @@ mod models;
 mod net;
 #[path = "../../grad/tests/random/network.rs"]
 mod network;
+#[path = "compiled/recurrent.rs"]
+mod recurrent;
 
 use damper_compile::{CompileError, CompileOptions, Compiled, CompiledFile, Language, compile};
 use damper_grad::{DeriveOptions, Loss, Readout, derive};
@@ -162,6 +164,7 @@ fn networks(to: &CompileOptions) -> Vec<Compiled> {
         networks.push(compiled(&name, &model, &GraphOptions::default(), &options, to.clone()).unwrap());
     }
     networks.extend(integers::networks(&mut random, to));
+    networks.extend(recurrent::networks(to));
     let first = std::env::var("DAMPER_COMPILED_SEED").map_or(0, |seed| seed.parse().unwrap());
     let (mut seed, mut refused) = (first, 0);
     let count = networks.len() + RANDOM;

@@ -122,3 +122,23 @@ fn gate_in_place_has_the_bits_of_gate() {
     assert!(got.iter().zip(want).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()));
     assert_eq!(gate_in_place(&UNUSUAL, &mut got[1..]), Err(Error::Length));
 }
+
+// A padded block and a broadcast row are added to parts of a matrix, in the bits of an addition.
+#[test]
+fn add_in_place_adds_to_the_walk() {
+    let block = Walk::new(&[2, 2], [&[4, 1], &[2, 1]], [1, 0]).unwrap();
+    let mut out = [0.5; 8];
+    add_in_place(&block, &[1.0, 2.0, 3.0, -0.5], &mut out).unwrap();
+    assert_eq!(out, [0.5, 1.5, 2.5, 0.5, 0.5, 3.5, 0.0, 0.5]);
+    let row = Walk::new(&[2, 4], [&[4, 1], &[0, 1]], [0, 0]).unwrap();
+    add_in_place(&row, &[1.0, 0.0, 0.0, 2.0], &mut out).unwrap();
+    assert_eq!(out, [1.5, 1.5, 2.5, 2.5, 1.5, 3.5, 0.0, 2.5]);
+    let one = Walk::new(&[UNUSUAL.len()], [&[1], &[0]], [0, 0]).unwrap();
+    let (mut got, mut want) = (UNUSUAL, UNUSUAL);
+    add_in_place(&one, &[-0.0], &mut got).unwrap();
+    let walk = Walk::broadcast(&[UNUSUAL.len()], [&[UNUSUAL.len()], &[]]).unwrap();
+    binary(Binary::Add, &walk, &UNUSUAL, &[-0.0], &mut want).unwrap();
+    assert!(got.iter().zip(want).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()));
+    assert_eq!(add_in_place(&block, &[0.0; 3], &mut out), Err(Error::Length));
+    assert_eq!(add_in_place(&block, &[0.0; 4], &mut out[..6]), Err(Error::Length));
+}
