@@ -1,6 +1,7 @@
 //! Compiled gradient graph: its programs with their memory, and the form of each parameter's gradient.
 
 use crate::error::CompileError;
+use crate::rolled;
 use crate::schedule::{Constants, Operand, Schedule};
 use damper_grad::{GradGraph, KernelWindows};
 use damper_onnx::graph::Graph;
@@ -64,7 +65,8 @@ impl Network {
         let mut schedule = |outputs: Vec<TensorSpec>| {
             let program = Program::new(model, &plan(grad, outputs), ProgramForm::Small)
                 .map_err(|error| CompileError::new(error.0.strip_suffix(ADVICE).unwrap_or(&error.0)))?;
-            Ok(Schedule::new(&program, &mut constants))
+            let rolled = rolled::schedule(&program, &mut constants);
+            Ok(rolled.unwrap_or_else(|| Schedule::unrolled(&program, &mut constants)))
         };
         let outputs: Vec<TensorSpec> = grad
             .outputs

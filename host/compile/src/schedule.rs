@@ -5,7 +5,6 @@
 //! the same placement algorithm.
 
 use crate::layout::{Layout, Value};
-use crate::rolled;
 use damper_nn::elementwise::{Binary, Unary};
 use damper_onnx::graph::QuantizedTensor;
 use damper_runtime::portable::{Data, Kernel, Kind, Program, ValuePlace};
@@ -180,17 +179,13 @@ impl Step {
 }
 
 impl Schedule {
-    /// Schedules `program` and adds its constants to `constants`. Steps that repeat are loops.
-    pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
-        rolled::schedule(program, constants).unwrap_or_else(|| Self::unrolled(program, constants))
-    }
-
     /// Returns the steps, each with the number of times that it runs.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (usize, &Step)> {
         self.blocks.iter().flat_map(|block| block.steps.iter().map(|step| (block.count, step)))
     }
 
-    fn unrolled(program: &Program, constants: &mut Constants) -> Self {
+    /// Schedules `program` without loops and adds its constants to `constants`.
+    pub(crate) fn unrolled(program: &Program, constants: &mut Constants) -> Self {
         let mut holders: HashMap<ValuePlace, Holder> = HashMap::new();
         let known =
             |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len, stride: 0 };

@@ -35,8 +35,9 @@ impl Homes {
 pub(super) fn simplify(flow: &Flow, program: &Program) -> Flow {
     let chains = chains(flow, program);
     let mut homes = Homes(vec![None; flow.buffers.len()]);
-    // The step that starts a sum, and the one or more blocks that a step adds.
-    let (mut first, mut added): (HashMap<usize, &Chain>, HashMap<usize, (&Chain, usize)>) = Default::default();
+    // Steps that start a sum, and steps that add a block to one.
+    let mut first: HashMap<usize, &Chain> = HashMap::new();
+    let mut added: HashMap<usize, (&Chain, usize)> = HashMap::new();
     let mut padded = vec![false; flow.ops.len()];
     for chain in &chains {
         first.insert(chain.pads[0], chain);
