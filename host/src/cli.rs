@@ -120,7 +120,9 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Train(args) => return command::train::run(&args),
         Command::Gradients(args) => return command::models::gradients::run(&args),
         Command::Compare(args) => command::compare::run(&args),
-        Command::Evaluate(args) => command::evaluate::run(&args),
+        Command::Evaluate(args) => {
+            command::evaluate::run(&args, built().find_subcommand("train").expect("there is a subcommand train"))
+        }
         Command::Derive(args) => command::models::derive::run(&args),
         Command::Compile(args) => command::models::compile::run(&args),
         Command::Config(args) => command::config::run(&args),

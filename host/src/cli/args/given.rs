@@ -23,8 +23,8 @@ pub(in crate::cli) use table::{of_table, table_of};
 pub(in crate::cli) use value::Given;
 pub(in crate::cli) use words::{argument, find, of_args, unknown, words};
 
+use crate::cli::Failure;
 use crate::cli::args::train::TrainArgs;
-use crate::cli::{Failure, built};
 use clap::Command;
 use state::resumed;
 use std::path::Path;
@@ -67,15 +67,14 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, runs: Runs, train: &mut Com
     Ok(recorded)
 }
 
-/// Returns the settings of the finished run in `folder`, overridden by those in `own`.
-pub(in crate::cli) fn settings_of_run(folder: &Path, own: &TrainArgs) -> Result<TrainArgs, Failure> {
+/// Returns the settings of the finished run in `folder`, overridden by those in `own`. `train` is the subcommand's
+/// description.
+pub(in crate::cli) fn settings_of_run(folder: &Path, own: &TrainArgs, train: &Command) -> Result<TrainArgs, Failure> {
     let file = folder.join(RECORD);
     if !file.is_file() {
         let problem = format!("has no {RECORD}; give the folder of a run, which damper train made");
         return Err(Failure::in_file(folder, problem));
     }
-    let cli = built();
-    let train = cli.find_subcommand("train").expect("there is a subcommand train");
     let below = file::settings(&read(&file)?, &file, train)?;
     of_file(&overlaid(below, table_of(own)), &file, train)
 }

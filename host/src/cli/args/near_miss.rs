@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Common names elsewhere, and flags here. The first flag that the subcommand has is suggested.
-const KNOWN: [(&[&str], &[&str]); 29] = [
+const KNOWN: [(&[&str], &[&str]); 35] = [
     (&["learning-rate", "lr-rate", "learning_rate", "step-size", "eta"], &["lr"]),
     (
         &[

@@ -5,7 +5,7 @@ use crate::cli::args::given::settings_of_run;
 use crate::cli::args::machine::MachineArgs;
 use crate::cli::args::train::TrainArgs;
 use crate::cli::{Failure, answer, answer_json, say};
-use clap::Args;
+use clap::{Args, Command};
 use damper_train::figures;
 use std::path::PathBuf;
 
@@ -48,14 +48,15 @@ pub(in crate::cli) struct EvaluateArgs {
     machine: MachineArgs,
 }
 
-pub(in crate::cli) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
+/// Evaluates the model of a run. `train` is the description of the subcommand `train`.
+pub(in crate::cli) fn run(args: &EvaluateArgs, train: &Command) -> Result<(), Failure> {
     let EvaluateArgs { folder, samples, json, data, machine } = args;
     let mut own = TrainArgs::default();
     (own.data, own.machine) = (data.clone(), machine.clone());
     if let Some(setting) = own.data.of_split() {
         return Err(Failure::usage(format!("`{setting}`: divides the samples of a training; leave it out")));
     }
-    let mut settings = settings_of_run(folder, &own)?;
+    let mut settings = settings_of_run(folder, &own, train)?;
     settings.data = settings.data.of_samples(samples.as_deref().unwrap_or(own.data.source()));
     settings.options = settings.options.of_trained();
     settings.data.find_kinds(None)?.iter().for_each(|line| say(line));
