@@ -167,7 +167,7 @@ fn errors_name_what_can_be_done() {
     }
 }
 
-/// Runs a Python program with onnxruntime. Returns false if there is no such Python.
+/// Runs a Python program with onnxruntime. Returns false if this Python is missing.
 fn python(program: &str, args: &[&Path]) -> bool {
     let known = Command::new("python3").args(["-c", "import numpy, onnxruntime"]).output();
     if !known.is_ok_and(|output| output.status.success()) {

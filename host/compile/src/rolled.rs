@@ -5,9 +5,10 @@
 //! Program ─ flow ─► steps over buffers ─ simplify ─► fewer copies ─ repeat ─► loops ─ plan ─► places in memory
 //! ```
 //!
-//! The steps and their order are those of the unrolled program, so the bits are too. A value that only its own iteration
-//! reads has one place for all iterations. Of a value that another loop reads, each iteration's is stored. `check` runs
-//! each plan over the names of its elements. A program without loops, or with a plan that fails, stays unrolled.
+//! The steps and their order are those of the unrolled program, so the bits are too. A value that only its own
+//! iteration reads has the same place in all iterations. Each iteration's value is stored if another loop reads it.
+//! `check` runs each plan over the names of its elements. A program without loops, or with a plan that fails, stays
+//! unrolled.
 
 mod carry;
 mod chain;

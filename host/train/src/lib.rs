@@ -115,9 +115,9 @@ pub use outcome::progress::{EndCause, Ended, Progress, Resumed, RunEvent, StepRe
 pub use outcome::r_squared::r_squared;
 pub use outcome::released::Named;
 pub use outcome::{Evaluation, LastIterate, Outcome};
+pub use plan::graphs::opaque::{ReadGraph, read_graph};
 pub use plan::held_out::PrivateMetrics;
 pub use plan::model::Model;
-pub use plan::opaque::{ReadGraph, read_graph};
 pub use plan::prepare::{RunInputs, prepare, prepare_on};
 pub use plan::read::{InputFiles, ModelAndData, read};
 pub use plan::review::review;

@@ -8,7 +8,6 @@ pub(crate) mod graphs;
 pub(crate) mod held_out;
 pub(crate) mod inputs;
 pub(crate) mod model;
-pub(crate) mod opaque;
 pub(crate) mod prepare;
 pub(crate) mod price;
 pub(crate) mod read;

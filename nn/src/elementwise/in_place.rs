@@ -25,8 +25,18 @@ pub fn gate_in_place(x: &[f32], grad: &mut [f32]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the entries of `x` to those of `out`. Operand 0 of `walk` is `out`, of which no entry may be visited twice. Operand
-/// 1 is `x`, which is broadcast.
+/// Adds the entries of `x` to those of `out`. Operand 0 of `walk` is `out`, and the walk must not visit an entry of it
+/// twice. Operand 1 is `x`, which is broadcast.
+///
+/// ```
+/// use damper_nn::{Walk, elementwise::add_in_place};
+///
+/// let walk = Walk::broadcast(&[2, 2], [&[2, 2], &[2]]).unwrap();
+/// let mut out = [1.0, 2.0, 3.0, 4.0];
+/// add_in_place(&walk, &[10.0, 20.0], &mut out)?;
+/// assert_eq!(out, [11.0, 22.0, 13.0, 24.0]);
+/// # Ok::<(), damper_nn::Error>(())
+/// ```
 ///
 /// # Errors
 ///

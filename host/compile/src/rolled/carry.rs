@@ -1,4 +1,4 @@
-//! Values that an iteration passes to the next one only.
+//! Values that only the next iteration reads.
 //!
 //! If the next iteration reads the value after it has begun to write its own, the two need a place each, and so would
 //! those of all iterations. A copy at the end of each iteration makes two places enough.

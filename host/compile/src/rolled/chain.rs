@@ -16,7 +16,7 @@ use std::collections::HashMap;
 pub(super) struct Chain {
     /// Steps that pad, in the order of the sum.
     pub(super) pads: Vec<usize>,
-    /// Steps that add. The first adds two blocks, and each of the others one.
+    /// Steps that add. The first adds two blocks, and every other step adds a single block.
     pub(super) adds: Vec<usize>,
 }
 

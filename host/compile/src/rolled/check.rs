@@ -44,8 +44,8 @@ impl Memory {
     }
 }
 
-/// Runs the plan's steps over the names of elements. Returns true if each step reads and writes the elements of its step
-/// in the flow, in the same order, and no operand overlaps another one.
+/// Runs the plan's steps over the names of elements. Returns true if each step reads and writes the elements of its
+/// step in the flow, in the same order, and no operands overlap.
 pub(super) fn is_right(flow: &Flow, plan: &Plan) -> bool {
     let mut memory = Memory(plan.areas.map(|len| vec![None; len]));
     let mut next = 0;

@@ -14,7 +14,7 @@ pub(super) struct Families {
 
 impl Families {
     /// Adds the sequences of a loop. Each is of buffers of one family, at equal distances. Returns false, and adds
-    /// none, if they contradict each other or earlier ones.
+    /// none, if they contradict each other or earlier sequences.
     pub(super) fn add(&mut self, flow: &Flow, sequences: &[Vec<usize>]) -> bool {
         let mut with = self.clone();
         let mut left: Vec<&Vec<usize>> = sequences.iter().collect();
@@ -45,7 +45,7 @@ impl Families {
         true
     }
 
-    /// Returns the family, the index of the first buffer and the distance of the next ones, from two known members.
+    /// Returns the family, the index of the first buffer and the distance between neighbours, from two known members.
     fn line(&self, sequence: &[usize]) -> Line {
         let known: Vec<(isize, (usize, isize))> =
             sequence.iter().enumerate().filter_map(|(at, buffer)| Some((at as isize, *self.of.get(buffer)?))).collect();

@@ -28,7 +28,7 @@ impl Repeat {
     }
 }
 
-/// Steps `start..end` that may repeat with a period: each has the form of the step one period later.
+/// Steps `start..end` that may repeat with a period: each has the form of the step a period later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     /// Maximum number of steps of its loop.
@@ -130,7 +130,7 @@ fn iterations(ops: &[Op], start: usize, period: usize, most: usize) -> usize {
     most
 }
 
-/// Returns operand `slot`. The written one is the last.
+/// Returns operand `slot`. The written operand is the last.
 fn span(op: &Op, slot: usize) -> Span {
     op.reads.get(slot).copied().unwrap_or(op.write)
 }
@@ -154,7 +154,7 @@ fn regular(spans: impl Iterator<Item = Span>) -> usize {
     (1..spans.len()).take_while(|at| is_next(*at)).count() + 1
 }
 
-/// Returns the buffers of each operand that has a buffer of its own in each iteration. Written ones are first.
+/// Returns the buffers of each operand that has a buffer of its own in each iteration. Written operands are first.
 fn sequences(ops: &[Op], repeat: Repeat) -> Vec<Vec<usize>> {
     let Repeat { start, period, count } = repeat;
     let of = |at: usize, slot: usize| -> Option<Vec<usize>> {

@@ -1,7 +1,7 @@
 //! Fewer copies between buffers, with the same bits.
 //!
-//! Slices in one piece are read where they are. What is concatenated is written in its place. Blocks of a sum are added
-//! where they lie in it. A sum, an activation or a gate overwrites its operand if no later step reads it.
+//! Slices in one piece are read without a copy. Parts of a concatenation are written in its buffer, and blocks of a sum
+//! are added in the buffer of the sum. A sum, an activation or a gate overwrites its operand if no later step reads it.
 
 use super::chain::{Chain, chains};
 use super::flow::{Base, Flow, Op, Span, dense, from_zero, is_dense};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 struct Homes(Vec<Option<(Base, usize)>>);
 
 impl Homes {
-    /// Returns where the elements of a buffer are in the end.
+    /// Returns the final place of a buffer's elements.
     fn of(&self, span: Span) -> Span {
         let mut span = span;
         while let Base::Buffer(buffer) = span.base {

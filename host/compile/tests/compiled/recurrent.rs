@@ -151,7 +151,7 @@ fn source_is_independent_of_steps() {
             let [few, some, many] = [20, 100, 200].map(|steps| Recurrent { steps, ..network }.compile(&to));
             let [(lines, bytes), of_some, (most_lines, most_bytes)] = [&few, &some, &many].map(source);
             println!("{network:?} {language:?}: {bytes}, {}, {most_bytes} bytes of source", of_some.1);
-            // In C, each step is an element of the array of ones that sums a bias's gradient.
+            // In C, each step is an element of the array that sums a bias's gradient.
             let per_step = if language == Language::C { "1.0f, ".len() * 180 } else { 0 };
             assert!(most_bytes - bytes < 700 + per_step, "{network:?} {language:?}: {bytes} and {most_bytes} bytes");
             assert!(language == Language::C || lines == most_lines, "{network:?}: {lines} and {most_lines} lines");

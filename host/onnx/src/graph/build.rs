@@ -11,11 +11,12 @@ mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
 use super::opaque::advice::advised;
+use super::parameter::quantized;
 use super::parameter::{self, Decisions};
 use super::shape::norm::batch_of_weight;
 use super::standard::{self, Flow, Standard};
 use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
-use super::{batch::show, fold, integers, quantized, refused, rules};
+use super::{batch::show, fold, integers, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
 use builder::{Builder, as_ints};

@@ -101,8 +101,8 @@ struct Border<'a> {
 }
 
 impl<'a> Border<'a> {
-    /// Returns the border after the last frozen nodes. `None` if trained parameters or inputs have another form than the
-    /// file's nodes.
+    /// Returns the border after the last frozen nodes. `None` if trained parameters or inputs have another form than
+    /// the file's nodes.
     fn new(model: &'a ModelProto, options: &'a GraphOptions) -> Result<Option<Self>, GraphError> {
         let Ok((flat, decisions)) = decided(model, options) else { return Ok(None) };
         let trained = Trained::of(&flat, decisions);

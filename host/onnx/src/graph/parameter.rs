@@ -22,15 +22,15 @@ mod float;
 pub mod glob;
 mod notes;
 mod patterns;
+pub(super) mod quantized;
 mod reads;
 mod ties;
 
-use std::collections::{HashMap, HashSet};
-
-use super::{GraphError, GraphOptions, Tensor, quantized};
+use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, NodeProto};
 use crate::source::{self, ExportRecord};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
+use std::collections::{HashMap, HashSet};
 
 use constants::Mask;
 use data_flow::{Constant, DataFlow};

@@ -60,12 +60,12 @@ fn samples_may_be_on_another_axis() {
     assert_eq!(layout(&rest, "y"), (vec![5, 1, 4], Some((1, 1, 1))));
 }
 
-// Of several axes of extent 1, that of the samples is the one with which the rest has rules.
+// If several axes have extent 1, the axis of the samples is that for which the rest has rules.
 #[test]
 fn rest_chooses_axis_of_samples() {
     let model = Sketch::new(17, &[N, 4]).node("Det", &["x"], "d", &[]).ints("first", &[0]);
     let model = model.node("Squeeze", &["d", "first"], "h", &[]).scaled("h");
-    // Squeeze is frozen, but its value is said to have no shape, so the border is before it.
+    // Squeeze is frozen, but its value has no known shape here, so the border is before it.
     let (_, rest) = part_and_rest(&model, &["scale"], &|name| (name == "d").then(|| vec![1, 1, 4]));
     assert_eq!(layout(&rest, "d"), (vec![1, 1, 4], Some((1, 1, 1))));
     assert_eq!(layout(&rest, "h"), (vec![1, 4], Some((0, 1, 1))));

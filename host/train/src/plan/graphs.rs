@@ -1,6 +1,7 @@
 //! The gradient graphs of a run, their physical batch and their initial parameters.
 
 pub(crate) mod frozen;
+pub(crate) mod opaque;
 
 use crate::plan::sum_place::SumPlace;
 use crate::{Clipping, NoiseKind, TrainConfig, TrainError};

@@ -3,8 +3,8 @@
 use crate::TrainError;
 use crate::outcome::data_names;
 use crate::plan::graphs::as_read;
+use crate::plan::graphs::opaque::{ReadGraph, read_graph};
 use crate::plan::inputs::{input_shape, label_kind, loss_output, opaque_input_shape};
-use crate::plan::opaque::{ReadGraph, read_graph};
 use crate::plan::review::review;
 use crate::plan::weights::check_weights;
 use damper_data::{DataOptions, Dataset, load, sample_shapes};

@@ -28,8 +28,8 @@ pub struct Run {
     pub price: Price,
     /// Warnings, for the user who starts the run and for the owner of the data.
     pub warnings: Warnings,
-    /// The parts that no trained parameter reaches and that are computed once, each from the values of the one before
-    /// it. The graphs of `model` read the values of the last. The data are still those of the whole network.
+    /// The parts that no trained parameter reaches and that are computed once, each from the values of the part
+    /// before it. The graphs of `model` read the values of the last. The data are still those of the whole network.
     pub(crate) frozen: Vec<Arc<FrozenPart>>,
     /// Released constants that scale the features when a batch is filled.
     pub(crate) normalize: Option<Normalize>,

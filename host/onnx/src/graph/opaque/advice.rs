@@ -1,4 +1,4 @@
-//! What can be trained in a model although an operator has no gradient.
+//! Advice on the layers that can be trained in a model with an operator that has no gradient.
 
 use super::super::parameter::glob;
 use super::super::{GraphError, GraphOptions, parameter};

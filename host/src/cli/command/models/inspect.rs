@@ -9,7 +9,7 @@ use damper_grad::{
     DeriveError, DeriveOptions, FrozenPart, GradGraph, GradStrategy, Readout, UNREACHED, derive,
     has_nonzero_derivative, is_differentiated,
 };
-use damper_onnx::graph::{Graph, Support, Value, initializers, retie, support};
+use damper_onnx::graph::{Graph, GraphOptions, Support, Value, initializers, retie, support};
 use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use damper_report::page;
 use damper_report::{loss_name, reduction_name};
@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 A model that cannot be trained is no error here: the last lines say why.
@@ -150,24 +150,7 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
         Ok(grads) => (None, grads),
         Err(why) => (Some(why), vec![]),
     };
-    let mut ways: HashMap<&str, Gradient> = HashMap::new();
-    for (_, grad) in grads.iter().filter(|(readout, _)| *readout == Readout::ClippedSum) {
-        ways.extend(
-            grad.parameters.iter().zip(&grad.strategies).map(|(spec, way)| (spec.name.as_str(), gradient(*way))),
-        );
-    }
-    let unreached = |name: &str| grads.iter().any(|(_, grad)| grad.unreached.iter().any(|other| other == name));
-    let parameters: Vec<Parameter> = initializers(&model, &options)
-        .map_err(|error| Failure::of_file(&args.model, error))?
-        .into_iter()
-        .map(|i| Parameter {
-            gradient: ways.remove(i.name.as_str()),
-            trained: i.trained && !unreached(&i.name),
-            reason: if unreached(&i.name) { UNREACHED.into() } else { with_flags(&i.reason) },
-            name: i.name,
-            shape: i.shape,
-        })
-        .collect();
+    let parameters = parameters(&args.model, &model, &options, &grads)?;
     let costs = grads.iter().map(|(readout, grad)| CostOf {
         readout: readout.name(),
         multiply_adds: grad.cost.multiply_adds,
@@ -207,6 +190,34 @@ pub(in crate::cli) fn run(args: &InspectArgs) -> Result<(), Failure> {
         costs,
     };
     if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
+}
+
+/// Returns the initializers of a model, with their gradients and the reason for training them or not.
+fn parameters(
+    file: &Path,
+    model: &ModelProto,
+    options: &GraphOptions,
+    grads: &[(Readout, GradGraph)],
+) -> Result<Vec<Parameter>, Failure> {
+    let mut ways: HashMap<&str, Gradient> = HashMap::new();
+    for (_, grad) in grads.iter().filter(|(readout, _)| *readout == Readout::ClippedSum) {
+        ways.extend(
+            grad.parameters.iter().zip(&grad.strategies).map(|(spec, way)| (spec.name.as_str(), gradient(*way))),
+        );
+    }
+    let unreached = |name: &str| grads.iter().any(|(_, grad)| grad.unreached.iter().any(|other| other == name));
+    let parameters = initializers(model, options)
+        .map_err(|error| Failure::of_file(file, error))?
+        .into_iter()
+        .map(|i| Parameter {
+            gradient: ways.remove(i.name.as_str()),
+            trained: i.trained && !unreached(&i.name),
+            reason: if unreached(&i.name) { UNREACHED.into() } else { with_flags(&i.reason) },
+            name: i.name,
+            shape: i.shape,
+        })
+        .collect();
+    Ok(parameters)
 }
 
 /// Returns the gradient graph of each readout, as the trainer reads it.

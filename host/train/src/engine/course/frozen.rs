@@ -3,9 +3,9 @@
 //! # Privacy
 //!
 //! The values are as secret as the data. They exist only in memory, for the duration of the run. A sample's values
-//! follow from that sample and public weights, in the physical batch shape of the run, or alone. All samples are computed before
-//! the first step, drawn or not. So the duration of a step does not depend on whether a sample is new. If the number of
-//! samples is hidden, the listener gets no progress about it.
+//! follow from that sample and public weights, in the physical batch shape of the run, or alone. All samples are
+//! computed before the first step, drawn or not. So the duration of a step does not depend on whether a sample is new.
+//! If the number of samples is hidden, the listener gets no progress about it.
 
 mod alone;
 
@@ -55,8 +55,8 @@ pub(crate) fn computed(
     Ok(Some(Run { data, frozen: vec![], data_digest: Some(data_digest), ..run.clone() }))
 }
 
-/// Returns `split` as the graphs of `run` read it, with the values of the frozen parts. Returns `None` if the run has no
-/// frozen part, or if the values are already computed.
+/// Returns `split` as the graphs of `run` read it, with the values of the frozen parts. Returns `None` if the run has
+/// no frozen part, or if the values are already computed.
 ///
 /// # Errors
 ///

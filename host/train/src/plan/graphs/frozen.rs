@@ -6,8 +6,8 @@ use damper_grad::{DeriveOptions, FrozenPart};
 use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
 
-/// Splits `graph` into its frozen part and the rest, if the run computes the frozen part once. If `is_after_opaque`, the
-/// graph follows a part that has operators without a rule and is computed once in any case.
+/// Splits `graph` into its frozen part and the rest, if the run computes the frozen part once. If `is_after_opaque`,
+/// the graph follows a part that has operators without a rule and is computed once in any case.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Weights stored as integers with a scale for each channel: results of `DequantizeLinear` on constants.
 
-use super::{Tensor, TensorData};
+use super::super::{Tensor, TensorData};
 use crate::pb::tensor_proto::{DataLocation, DataType};
 use crate::pb::{GraphProto, NodeProto, TensorProto};
 use crate::{attr_int, attr_tensor, decode_tensor, find_attr};
@@ -39,7 +39,7 @@ struct Integers {
 }
 
 /// Returns true if `tensor` has 8-bit integers, which only `DequantizeLinear` reads.
-pub(super) fn is_quantized(tensor: &TensorProto) -> bool {
+pub(in crate::graph) fn is_quantized(tensor: &TensorProto) -> bool {
     [DataType::Int8, DataType::Uint8].iter().any(|of| *of as i32 == tensor.data_type)
 }
 
