@@ -146,3 +146,13 @@ def test_other_objects_are_refused():
     for given, match in [("x", "list of objects"), ([Kept], r"Kept\(\)"), ([print], "without on_step"), ([{}], "without on_step")]:
         with pytest.raises(damper.Error, match=match):
             damper.fit(mlp(), DATA, callbacks=given, **QUICK)
+
+
+def test_methods_of_another_form_are_errors_before_the_run(tmp_path):
+    class Trainers:
+        def on_evaluate(self, args, state, control, **others):
+            raise AssertionError
+
+    with pytest.raises(damper.Error, match="callbacks: on_evaluate of Trainers is called with one value"):
+        damper.fit(mlp(), separable(60), **QUICK, callbacks=[Trainers()], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

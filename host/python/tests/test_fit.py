@@ -455,3 +455,11 @@ def test_early_stop_gives_the_best_model():
     assert scores["model.onnx"] == pytest.approx(run.accuracy, abs=1e-9) and run.accuracy <= early["best_accuracy"]
     whole = damper.fit(mlp(), (x, y), test=held, **{**settings, "epochs": 1, "stop_early": None})
     assert whole.best_model is None
+
+
+def test_module_of_opacus_is_an_error():
+    module = mlp()
+    # Opacus gives each module with hooks this attribute.
+    module.autograd_grad_sample_hooks = []
+    with pytest.raises(damper.Error, match="module: carries hooks of Opacus"):
+        damper.fit(module, separable(60), **QUICK)

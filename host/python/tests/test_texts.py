@@ -86,7 +86,7 @@ def test_columns_that_the_module_takes():
     bad = Columns({"x": x.tolist(), "labels": y.tolist()})
     with pytest.raises(damper.Error, match="none of the columns 'x', 'labels' is an input"):
         fit(mlp(), bad)
-    with pytest.raises(damper.Error, match="has texts or objects; give tokenizer="):
+    with pytest.raises(damper.Error, match=r"has texts or objects; give damper.tokenized\(data, tokenizer\)"):
         fit(mlp(), Columns({"input": TEXTS, "labels": GOOD.tolist()}))
     with pytest.raises(damper.Error, match="rows have different lengths"):
         fit(mlp(), Columns({"input": [[1.0], [1.0, 2.0]], "labels": [0, 1]}))
@@ -94,6 +94,43 @@ def test_columns_that_the_module_takes():
         fit(mlp(), Columns({"input": x.tolist()}))
     with pytest.raises(damper.Error, match="no column of texts"):
         damper.tokenized(Columns({"words": TEXTS}), tokenizer())
+
+
+def test_other_columns_of_a_tokenized_data_set():
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    own = tokenizer()
+    rows = datasets.Dataset.from_dict({"sentence": TEXTS[:80], "label": GOOD[:80].tolist()})
+    cut = rows.map(lambda row: own(row["sentence"], padding="max_length", max_length=6))
+    expected = fit(bert(), damper.tokenized((TEXTS[:80], GOOD[:80]), own, max_length=6), seed=1).details["params_digest"]
+    columns = ["input_ids", "attention_mask", "label"]
+    for data in (cut, cut.with_format("torch"), cut.with_format("torch", columns=columns)):
+        found = fit(bert(), data.remove_columns("token_type_ids") if "token_type_ids" in data.column_names else data, seed=1)
+        assert found.details["params_digest"] == expected
+    with pytest.raises(damper.Error, match="data, row 1: the text is a NoneType"):
+        damper.tokenized([TEXTS[0], None], own)
+
+
+def test_encodings_of_transformers_are_samples():
+    own = tokenizer()
+    encoded = own(TEXTS[:80], padding="max_length", max_length=6, return_tensors="pt")
+    x, y = damper.tokenized((TEXTS[:80], GOOD[:80]), own, max_length=6)
+    encoded = transformers.BatchEncoding({name: encoded[name] for name in x})
+    run = fit(bert(), (encoded, GOOD[:80]), seed=1)
+    assert run.details["params_digest"] == fit(bert(), (x, y), seed=1).details["params_digest"]
+    for given in (encoded, damper.tokenized(TEXTS[:80], own, max_length=6)):
+        assert np.array_equal(run.predict(given), run.predict(x))
+
+
+def test_language_models_predict_the_next_token():
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=len(WORDS), n_positions=8, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0)
+    module = transformers.GPT2LMHeadModel(config)
+    x, _ = damper.tokenized(TEXTS[:80], tokenizer(), max_length=6)
+    with pytest.warns(damper.PrivacyWarning, match="loss: causal-lm, because a GPT2LMHeadModel predicts"):
+        run = damper.fit(module, (x, x["input_ids"]), **QUICK, seed=1)
+    torch.manual_seed(0)
+    named = fit(transformers.GPT2LMHeadModel(config), (x, x["input_ids"]), loss="causal-lm", seed=1)
+    assert run.details["params_digest"] == named.details["params_digest"]
 
 
 class Heads(torch.nn.Module):

@@ -29,7 +29,7 @@ fn weight(name: &str, shape: &[usize]) -> TensorProto {
 
 fn byte(name: &str, value: u8) -> TensorProto {
     let data_type = DataType::Uint8 as i32;
-    TensorProto { name: name.into(), data_type, raw_data: vec![value], ..TensorProto::default() }
+    TensorProto { name: name.into(), data_type, raw_data: vec![value].into(), ..TensorProto::default() }
 }
 
 /// Returns a model of these nodes, whose features of `width` numbers the head reads from the value `features`.

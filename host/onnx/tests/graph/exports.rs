@@ -5,6 +5,7 @@ use super::*;
 /// Unsupported exports, and the expected part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("batchnorm", "(BatchNormalization)"),
+    ("bert.fused", "com.microsoft.SkipLayerNormalization has no rule"),
     ("dynamic-axis", "`shape`"),
     ("no-parameters", "no trainable initializer"),
 ];
