@@ -178,7 +178,7 @@ fn python(program: &str, args: &[&Path]) -> bool {
     true
 }
 
-/// Runs the model of argument 1 on the samples of the archive of argument 2, one at a time, and writes its output to
+/// Runs the model of argument 1 on the samples of the archive of argument 2, one at a time. Writes its output to
 /// argument 3, and the samples as data to argument 4.
 const ONE_BY_ONE: &str = "
 import sys, numpy, onnxruntime
@@ -237,7 +237,11 @@ fn fused_bert_is_a_backbone() {
     std::fs::write(&csv, networks::table(rows.len(), 16)).unwrap();
     let alone = InputFiles { model: file, data: format!("csv:{}", csv.display()), ..of_bert.clone() };
     let alone = train::prepare_on(&alone, few(Choice::Ort), replaced).unwrap();
-    assert_eq!(bits(&trained(&whole)), bits(&trained(&alone)));
+    // onnxruntime optimises each graph by itself, and Python's has the classifier too, so the last bits may differ.
+    let (of_whole, of_alone) = (trained(&whole).params, trained(&alone).params);
+    assert_eq!(of_whole.len(), of_alone.len());
+    assert!(of_whole.iter().zip(&of_alone).all(|(one, other)| (one - other).abs() < 1e-6));
+    assert_ne!(of_whole, whole.model.params);
     let text = train::prepare(&of_bert, few(Choice::Tract)).err().unwrap().to_string();
     assert_eq!(text, "tract has no com.microsoft.SkipLayerNormalization; use `backend` ort");
 }
