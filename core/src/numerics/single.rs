@@ -12,6 +12,8 @@
 // business. Permission to use, copy, modify, and distribute this software is freely granted, provided that this notice
 // is preserved. Conversion to float by Ian Lance Taylor, Cygnus Support. `sin_cos` is optimised by Bruce D. Evans.
 
+#![allow(clippy::excessive_precision, reason = "the constants have the digits of the original")]
+
 use core::f64::consts::FRAC_PI_2;
 
 /// Returns the natural logarithm.
@@ -112,10 +114,10 @@ pub(super) fn sin_cos(x: f32) -> Option<(f32, f32)> {
     // The limits of the quadrants in f32, near π/4, 3π/4, 5π/4, 7π/4 and 9π/4.
     let quadrant = match size {
         ..=0x3f49_0fda => 0,
-        ..=0x4016_cbe3 => 1,
-        ..=0x407b_53d1 => 2,
-        ..=0x40af_eddf => 3,
-        ..=0x40e2_31d5 => 4,
+        0x3f49_0fdb..=0x4016_cbe3 => 1,
+        0x4016_cbe4..=0x407b_53d1 => 2,
+        0x407b_53d2..=0x40af_eddf => 3,
+        0x40af_ede0..=0x40e2_31d5 => 4,
         _ => return None,
     };
     let turned = f64::from(quadrant) * FRAC_PI_2;
