@@ -213,10 +213,10 @@ def test_wrong_samples_are_errors():
         regression.predict(X, kind="class")
 
 
-def by_command(folder, table, *flags):
-    """Returns a run of the command on `table`, a text, with held-out rows of the same table."""
+def by_command(folder, table, new, *flags):
+    """Returns a run of the command on `table`, a text, and writes other rows to `new.csv`."""
     (folder / "train.csv").write_text(table)
-    (folder / "new.csv").write_text(table)
+    (folder / "new.csv").write_text(new)
     out = folder / "run"
     settings = ["--noise-multiplier", "1", "--batch-size", "40", "--epochs", "2", "--lr", "0.3", "--quiet", "--out", str(out), *flags]
     with warnings.catch_warnings():
@@ -225,8 +225,8 @@ def by_command(folder, table, *flags):
     return damper.Run(out)
 
 
-def people(count, header="income,plan,age,price"):
-    rows = np.random.default_rng(3)
+def people(count, seed, header="income,plan,age,price"):
+    rows = np.random.default_rng(seed)
     lines = [header] if header else []
     for _ in range(count):
         income, age = rows.integers(20, 90), rows.integers(18, 80)
@@ -242,7 +242,7 @@ def outputs_by_hand(run, features):
 def test_tables_of_the_command_are_read_by_their_columns(tmp_path):
     pandas = pytest.importorskip("pandas")
     flags = ["--loss", "mse", "--categories", "plan=basic,gold", "--scale", "income=55,20", "--scale", "age=50,20", "--scale", "price=180,60"]
-    run = by_command(tmp_path, people(200), "--test", f"csv:{tmp_path / 'new.csv'}", *flags)
+    run = by_command(tmp_path, people(200, 3), people(200, 4), "--test", f"csv:{tmp_path / 'new.csv'}", *flags)
     frame = pandas.read_csv(tmp_path / "new.csv")
     features = np.stack([(frame.income - 55) / 20, frame.plan == "basic", frame.plan == "gold", (frame.age - 50) / 20], 1)
     expected = outputs_by_hand(run, features)
@@ -260,10 +260,12 @@ def test_tables_of_the_command_are_read_by_their_columns(tmp_path):
 
 def test_classes_of_the_command_have_their_names(tmp_path):
     pandas = pytest.importorskip("pandas")
-    lines = people(200, "").replace("basic,", "").replace("gold,", "").splitlines()
-    table = "".join(f"{line.rpartition(',')[0]},{['low', 'high'][int(line.split(',')[0]) > 50]}\n" for line in lines)
+    def table(seed):
+        lines = people(200, seed, "").replace("basic,", "").replace("gold,", "").splitlines()
+        return "".join(f"{line.rpartition(',')[0]},{['low', 'high'][int(line.split(',')[0]) > 50]}\n" for line in lines)
+
     # Columns without names are counted from 0.
-    run = by_command(tmp_path, table, "--classes", "low,high", "--scale", "0=55,20", "--scale", "1=50,20", "--test", f"csv:{tmp_path / 'new.csv'}")
+    run = by_command(tmp_path, table(3), table(4), "--classes", "low,high", "--scale", "0=55,20", "--scale", "1=50,20", "--test", f"csv:{tmp_path / 'new.csv'}")
     frame = pandas.read_csv(tmp_path / "new.csv", header=None)
     features = np.stack([(frame[0] - 55) / 20, (frame[1] - 50) / 20], 1)
     logits = outputs_by_hand(run, features)
