@@ -280,6 +280,14 @@ fn command_writes_whole_network() {
     assert_eq!(before.node, after.node);
     let changed = before.initializer.iter().zip(&after.initializer).filter(|(one, other)| one != other);
     assert_eq!(changed.map(|(one, _)| one.name.clone()).collect::<Vec<_>>(), ["head.weight", "head.bias"]);
+    // Its figures are those of the run.
+    let evaluated = Command::new(env!("CARGO_BIN_EXE_damper"))
+        .args(["evaluate", out.to_str().unwrap(), data, "--json"])
+        .output()
+        .unwrap();
+    let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+    let (figures, report) = (json(&evaluated.stdout), json(&std::fs::read(out.join("report.json")).unwrap()));
+    assert_eq!((&figures["loss"], &figures["accuracy"]), (&report["test_loss"], &report["test_accuracy"]));
     // A further run starts from it.
     let inspected = damper(&["inspect", out.join("model.onnx").to_str().unwrap(), "--only", HEAD]);
     assert!(

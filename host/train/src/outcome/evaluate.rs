@@ -1,8 +1,6 @@
 //! Loss, accuracy and figures by class on the held-out split.
 
 use crate::Run;
-use crate::TrainError;
-use crate::engine::frozen;
 use crate::engine::prune::keep_outputs;
 use crate::engine::rehearsal::{Made, made_up};
 use crate::engine::worker::{ParamLayout, new_batch};
@@ -13,7 +11,7 @@ use damper_core::count::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, LossReduction};
 use damper_onnx::Dim;
-use damper_runtime::{Backend, BackendError, Inputs, Session, SessionSpec, open};
+use damper_runtime::{Backend, BackendError, Inputs, Session, SessionSpec};
 use std::num::NonZeroUsize;
 
 /// Rows of an evaluation batch.
@@ -87,20 +85,6 @@ pub(crate) fn loss_unit(run: &Run) -> f64 {
         Loss::Huber => 1.0,
         _ => std * std,
     }
-}
-
-/// Returns the mean loss of `run` with `params` on `split`, and the accuracy if the loss has classes. Both are exact
-/// functions of its rows.
-///
-/// # Errors
-///
-/// The backend is absent or fails.
-pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
-    let backend = open(run.config.backend)?;
-    let layout = ParamLayout::new(&run.model.grad);
-    let stored = frozen::of_split(run, backend.as_ref(), split)?;
-    let split = stored.as_ref().unwrap_or(split);
-    Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
 }
 
 impl Evaluator {

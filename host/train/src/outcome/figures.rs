@@ -1,10 +1,12 @@
 //! Figures of a trained model on other samples.
 
+use crate::engine::frozen;
 use crate::engine::worker::ParamLayout;
 use crate::outcome::class_metrics::ClassMetrics;
 use crate::outcome::evaluate::Evaluator;
 use crate::outcome::r_squared::r_squared_of;
-use crate::{Budget, InputFiles, Method, TrainConfig, TrainError, prepare};
+use crate::{Budget, InputFiles, Method, Run, TrainConfig, TrainError, prepare};
+use damper_data::Split;
 use damper_edit::init::InitError;
 use damper_onnx::{label_scale, load, normalize};
 use damper_runtime::{Choice, open};
@@ -45,16 +47,29 @@ pub fn figures(source: &InputFiles, backend: Choice) -> Result<Figures, TrainErr
         TrainConfig { backend, ..TrainConfig::new(Budget::NotPrivate, 1e-5, 1, 1.0, Method::dp_sgd(1.0, 1.0)) };
     let run = prepare(&source, config)?;
     let split = run.data.test.as_ref().unwrap_or(&run.data.train);
-    let backend = open(backend)?;
-    let layout = ParamLayout::new(&run.model.grad);
-    let mut evaluator = Evaluator::new(backend.as_ref(), &run, split)?;
-    let (loss, accuracy) = evaluator.evaluate(split, &layout, &run.model.params)?;
-    if !loss.is_finite() {
-        let problem = "the mean loss of these samples is infinite or not a number; correct the samples or the labels";
-        return Err(TrainError::Run(problem.into()));
+    let found = exact_figures(&run, &run.model.params, split)?;
+    if found.loss.is_finite() {
+        return Ok(found);
     }
-    let by_class = evaluator.class_metrics(split, &layout, &run.model.params)?;
-    let by_class = by_class.map(|figures| figures.named(run.data.names.classes.as_deref()));
+    let problem = "the mean loss of these samples is infinite or not a number; correct the samples or the labels";
+    Err(TrainError::Run(problem.into()))
+}
+
+/// Returns the figures of `run` with `params` on `split`.
+///
+/// # Errors
+///
+/// The backend is absent or fails.
+pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<Figures, TrainError> {
+    let backend = open(run.config.backend)?;
+    let layout = ParamLayout::new(&run.model.grad);
     let samples = (0..split.len()).filter(|row| !split.is_null(*row)).count();
-    Ok(Figures { samples, loss, accuracy, r_squared: r_squared_of(&run, split, loss), by_class })
+    let r_squared = |loss| r_squared_of(run, split, loss);
+    let stored = frozen::of_split(run, backend.as_ref(), split)?;
+    let split = stored.as_ref().unwrap_or(split);
+    let mut evaluator = Evaluator::new(backend.as_ref(), run, split)?;
+    let (loss, accuracy) = evaluator.evaluate(split, &layout, params)?;
+    let by_class = evaluator.class_metrics(split, &layout, params)?;
+    let by_class = by_class.map(|figures| figures.named(run.data.names.classes.as_deref()));
+    Ok(Figures { samples, loss, accuracy, r_squared: r_squared(loss), by_class })
 }

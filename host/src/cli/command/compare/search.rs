@@ -14,7 +14,7 @@ use damper_report::{TrainReport, create_ledger_folder, trained_model};
 use damper_train::files::{Access, create_private_folder};
 use damper_train::search::{Candidate, calibrated, candidates};
 use damper_train::write_model;
-use damper_train::{self as train, Budget, InputFiles, Outcome, Run, TestMetrics, TrainConfig, TrainError};
+use damper_train::{self as train, Budget, Figures, InputFiles, Outcome, Run, TestMetrics, TrainConfig, TrainError};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -141,7 +141,7 @@ impl Runner<'_> {
             ));
         };
         write_model(&folder.join("model.onnx"), &trained_model(&run, &outcome.params)?, Access::Public)?;
-        let (loss, accuracy) = train::exact_figures(&run, &outcome.params, &test)?;
+        let Figures { loss, accuracy, .. } = train::exact_figures(&run, &outcome.params, &test)?;
         let events = &search.plan.events;
         let candidate = &search.plans[settings].events;
         let report = TrainReport::new(&run, &outcome);

@@ -93,6 +93,11 @@ fn rows(run: &Run) -> NonZeroUsize {
     run.model.physical_batch
 }
 
+/// Number of rows that `part` processes at once, of `rows`.
+fn at_once(part: &FrozenPart, rows: NonZeroUsize) -> NonZeroUsize {
+    if part.is_opaque { NonZeroUsize::MIN } else { rows }
+}
+
 /// A pass over all samples.
 struct Course<'a> {
     part: &'a FrozenPart,
@@ -128,7 +133,7 @@ impl<'a> Course<'a> {
         backend: &dyn Backend,
         progress: &'a mut dyn Progress,
     ) -> Result<Self, TrainError> {
-        let rows = if part.is_opaque { NonZeroUsize::MIN } else { rows };
+        let rows = at_once(part, rows);
         // A device runs one session at a time.
         let count = if backend.host_nodes().is_some() { 1 } else { threads };
         let load = |_| -> Result<Loaded, TrainError> {
@@ -144,8 +149,7 @@ impl<'a> Course<'a> {
 
     /// Number of chunks of `split`.
     fn chunks(part: &FrozenPart, rows: NonZeroUsize, split: &Split) -> usize {
-        let rows = if part.is_opaque { 1 } else { rows.get() };
-        split.rows_held().len().div_ceil(rows)
+        split.rows_held().len().div_ceil(at_once(part, rows).get())
     }
 
     /// Returns `split` with stored values as its features.
