@@ -131,6 +131,11 @@ fn line_network(random: &mut Random) -> ModelProto {
         initializer: initializers,
         ..GraphProto::default()
     };
+    of_graph(graph)
+}
+
+/// Returns the model of `graph`, of operator set 17.
+fn of_graph(graph: GraphProto) -> ModelProto {
     ModelProto {
         ir_version: 8,
         opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],

@@ -1,13 +1,13 @@
 //! Networks with frozen weights of 8-bit integers: shipped networks rounded by `damper fix`, and a network in the form
 //! of other tools.
 
-use super::{compiled, root};
+use super::{compiled, of_graph, root};
 use damper_compile::{CompileOptions, Compiled};
 use damper_edit::quantize_weights;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, GraphOptions};
 use damper_onnx::pb::tensor_proto::DataType;
-use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto};
+use damper_onnx::pb::{GraphProto, ModelProto, TensorProto};
 use damper_onnx::{Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info};
 use damper_testing::Random;
 
@@ -100,10 +100,5 @@ fn foreign(random: &mut Random) -> ModelProto {
         initializer,
         ..GraphProto::default()
     };
-    ModelProto {
-        ir_version: 8,
-        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
-        graph: Some(graph),
-        ..ModelProto::default()
-    }
+    of_graph(graph)
 }

@@ -1,10 +1,10 @@
 //! Recurrent networks: loops over time, whose source does not grow with the number of steps.
 
-use super::compiled;
+use super::{compiled, of_graph};
 use damper_compile::{CompileOptions, Compiled, Language};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, GraphOptions};
-use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use damper_onnx::{
     Extent, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32, make_tensor_i64,
     make_value_info,
@@ -98,12 +98,7 @@ impl Recurrent {
             initializer,
             ..GraphProto::default()
         };
-        ModelProto {
-            ir_version: 8,
-            opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
-            graph: Some(graph),
-            ..ModelProto::default()
-        }
+        of_graph(graph)
     }
 
     pub fn compile(&self, to: &CompileOptions) -> Compiled {

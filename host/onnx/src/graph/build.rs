@@ -11,6 +11,7 @@ mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
 use super::opaque::advice::advised;
+use super::opaque::operators::operator;
 use super::parameter::quantized;
 use super::parameter::{self, Decisions};
 use super::shape::norm::batch_of_weight;
@@ -285,7 +286,7 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     if !matches!(node.domain.as_str(), "" | "ai.onnx") {
         return Err(match refused::find(&node.domain, &node.op_type) {
             Some(known) => site.refused(known.reason, known.remedy),
-            None => unsupported(format!("{}.{}", node.domain, node.op_type)),
+            None => unsupported(operator(node)),
         });
     }
     if node.op_type == "Constant" {

@@ -10,7 +10,7 @@
 
 pub(super) mod advice;
 mod dependence;
-mod operators;
+pub(super) mod operators;
 mod random;
 
 use super::build::{data_inputs, decided};

@@ -9,12 +9,12 @@ pub(super) struct Refused {
 
 const CONTROL: &str = "control flow chooses what runs from data, so a sample's cost and shapes could show it";
 const STRAIGHT: &str = "export the model without data-dependent if and loop";
-const RANDOM: &str = "it draws random numbers outside the run's seed";
+pub(super) const RANDOM: &str = "it draws random numbers outside the run's seed";
 const SAMPLED: &str = "it picks its elements by coordinates that are data, and gradients do not pass through them";
 const FIXED: &str = "use convolutions, pools and Resize over fixed positions";
 const POWERS: &str = "its root has an infinite slope where a window is 0";
 const MEANS: &str = "use AveragePool, or write the powers out with a small number added before the root";
-const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
+pub(super) const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
 const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards; weights that are not trained may be integers, as damper fix writes them";
 

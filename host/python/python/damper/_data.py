@@ -54,9 +54,6 @@ def samples(
     data = dict(data) if isinstance(data, Mapping) else data
     if isinstance(data, tuple):
         data = tuple(dict(one) if isinstance(one, Mapping) else one for one in data)
-    if not wants_labels and isinstance(data, tuple) and len(data) == 2 and data[1] is None:
-        # Texts without labels, as `damper.tokenized` returns them.
-        data = data[0]
     if _frames.is_table(data):
         if not wants_labels:
             features, labels = data, None

@@ -59,6 +59,7 @@ def predict(folder: pathlib.Path, data: Any, kind: str) -> Any:
     label = known.get("label")
     if _frames.is_frame(data) and label is not None:
         data = data.drop(columns=[one for one in data.columns if str(one) in ([label] if isinstance(label, str) else label)])
+    # Texts without labels, as `damper.tokenized` returns them.
     if isinstance(data, tuple) and len(data) == 2 and data[1] is None:
         data = data[0]
     if isinstance(data, tuple) and len(data) > 1:

@@ -9,7 +9,7 @@ pub(super) fn has_rule(node: &NodeProto) -> bool {
 }
 
 /// Name of the operator, with its domain if that is not the standard domain.
-pub(super) fn operator(node: &NodeProto) -> String {
+pub(in super::super) fn operator(node: &NodeProto) -> String {
     match node.domain.as_str() {
         "" | "ai.onnx" => node.op_type.clone(),
         domain => format!("{domain}.{}", node.op_type),

@@ -1,13 +1,11 @@
 //! Operators whose result is not a function of their inputs alone. The frozen part may have none.
 
-use super::super::{GraphError, refused};
+use super::super::GraphError;
+use super::super::refused::{self, RANDOM, REMOVE};
 use super::operators::operator;
 use crate::pb::{GraphProto, NodeProto};
 use crate::scopes::inner;
 use crate::{TensorData, attr_int, attr_tensor, decode_tensor};
-
-const RANDOM: &str = "it draws random numbers outside the run's seed";
-const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 
 /// Returns an error if `node` of `graph`, or a node of its subgraphs, draws random numbers or is in training mode.
 pub(super) fn is_refused(graph: &GraphProto, node: &NodeProto) -> Result<(), GraphError> {
